@@ -1,0 +1,1 @@
+"""Blow-up times of the leading-order flow and of any vector field."""

@@ -1,0 +1,143 @@
+"""Argument checks: every message names the argument, the rule and the value that broke it.
+
+Values are checked where they are known. Under `jit`, `vmap` and `grad` an array has a shape and a
+dtype but no value; there these checks look at shapes and dtypes alone, and a bad value shows as an
+`Outcome` instead.
+"""
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any leaf has no value yet, because a JAX transformation is tracing it."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def fail(name: str, rule: str, value: Any) -> ValueError:
+    """The exception for a broken rule, to be raised by the caller."""
+    return ValueError(f"{name} must {rule}; got {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """A value on one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def number(name: str, value: Any) -> Any:
+    """A real scalar, finite where its value is known."""
+    if is_traced(value):
+        if jnp.ndim(value) != 0:
+            raise fail(name, "be a scalar", f"shape {jnp.shape(value)}")
+        return value
+    if isinstance(value, bool | str) or not isinstance(
+        value, numbers.Real | np.ndarray | jax.Array
+    ):
+        raise TypeError(f"{name} must be a real number; got {shown(value)}")
+    if np.ndim(value) != 0 or np.iscomplexobj(value):
+        raise fail(name, "be a real scalar", value)
+    value = float(value)
+    if math.isnan(value):
+        raise fail(name, "be a number", value)
+    return value
+
+
+def positive(name: str, value: Any) -> Any:
+    """A finite scalar > 0."""
+    value = number(name, value)
+    if not is_traced(value) and not 0 < value < math.inf:
+        raise fail(name, "be positive and finite", value)
+    return value
+
+
+def between(
+    name: str, value: Any, low: float, high: float, *, closed: tuple[bool, bool] = (False, False)
+) -> Any:
+    """A scalar in the interval from low to high; `closed` says which ends belong to it."""
+    value = number(name, value)
+    above = is_traced(value) or (value >= low if closed[0] else value > low)
+    below = is_traced(value) or (value <= high if closed[1] else value < high)
+    if not (above and below):
+        left, right = "(["[closed[0]], ")]"[closed[1]]
+        raise fail(name, f"lie in {left}{low:g}, {high:g}{right}", value)
+    return value
+
+
+def integer(name: str, value: Any, *, low: int = 1) -> int:
+    """A Python integer ≥ low."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer; got {shown(value)}")
+    if value < low:
+        raise fail(name, f"be an integer >= {low}", int(value))
+    return int(value)
+
+
+def choice(name: str, value: Any, options: Iterable[str]) -> str:
+    """One of a few words; the message names the nearest of them."""
+    options = list(options)
+    if isinstance(value, str) and value in options:
+        return value
+    near = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise fail(name, f"be one of {', '.join(options)}{hint}", value)
+
+
+def array(name: str, value: Any, *, ndim: int | None = None) -> jax.Array:
+    """A real, non-empty floating-point array, finite where its values are known.
+
+    Integers and booleans become the default floating-point type; the floating-point type of an
+    array that has one is kept.
+    """
+    value = _as_real(name, value)
+    if ndim is not None and value.ndim != ndim:
+        raise fail(name, f"have {ndim} axes", f"shape {value.shape}")
+    if value.size == 0:
+        raise fail(name, "not be empty", f"shape {value.shape}")
+    if not is_traced(value):
+        finite = np.isfinite(np.asarray(value))
+        if not finite.all():
+            where = tuple(int(i) for i in np.argwhere(~finite)[0])
+            raise fail(name, "be finite", f"{np.asarray(value)[where]} at index {where}")
+    return value
+
+
+def _as_real(name: str, value: Any) -> jax.Array:
+    if not isinstance(value, jax.Array):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise fail(name, "be a rectangular array of numbers", value) from error
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise fail(name, "be real", f"dtype {value.dtype}")
+    if value.dtype == object or not (
+        jnp.issubdtype(value.dtype, jnp.number) or value.dtype == jnp.bool_
+    ):
+        raise TypeError(f"{name} must be an array of numbers; got dtype {value.dtype}")
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        value = value.astype(jnp.result_type(float))
+    return jnp.asarray(value)
+
+
+def same_size(first: str, size: int, second: str, other: int) -> None:
+    """Two axes that a product contracts must have one length."""
+    if size != other:
+        raise ValueError(
+            f"shapes must chain: {first} has length {size} where {second} has length {other}"
+        )
+
+
+def double_precision(what: str) -> None:
+    """Refuse to compute in float32 what is promised to double precision."""
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise RuntimeError(
+            f"{what} needs double precision; add jax.config.update('jax_enable_x64', True) "
+            "before the first JAX call"
+        )

@@ -1,0 +1,1 @@
+"""Discrete optimisers that return a `Trajectory`."""

@@ -1,0 +1,1 @@
+"""Very many starts: keys, batches, shards, summaries."""

@@ -1,0 +1,1 @@
+"""Vector fields, each a pure `rate(t, state, args)`."""

@@ -1,0 +1,1 @@
+"""Adaptive integration with events: the one place that steps a solver."""

@@ -1,0 +1,1 @@
+"""Functions of one state or of a trajectory: norms, ranks, condensation, conditions, invariants."""

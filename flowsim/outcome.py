@@ -1,0 +1,79 @@
+"""How a solve ended: a value, not an exception."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+#: What each ending means, in the words that a user reads; the position is the code.
+MEANINGS = {
+    "reached_end": "the final time was reached",
+    "event": "a terminal event stopped the run",
+    "blow_up": "the solution leaves every bound at a finite time",
+    "steady_state": "the state stands still: the vector field vanishes there",
+    "step_too_small": "the step fell to rounding size without a blow-up (stiffness or a "
+    "singularity of the vector field): try an implicit solver or a larger tolerance",
+    "non_finite": "the vector field returned NaN or infinity where the solution still was finite",
+    "too_many_steps": "the step budget ran out first",
+    "running": "the solve has not ended",
+}
+NAMES = tuple(MEANINGS)
+FAILURES = ("step_too_small", "non_finite", "too_many_steps")
+
+
+class Outcome(eqx.Module):
+    """How a solve ended: one of `reached_end`, `event`, `blow_up`, `steady_state`,
+    `step_too_small`, `non_finite`, `too_many_steps`.
+
+    It is data, so it passes through `jit` and `vmap`: `code` is an integer array with one entry a
+    member. `outcome == "blow_up"` compares by name, a boolean for one solve and an array for many.
+
+    >>> Outcome.of("blow_up") == "blow_up"
+    True
+    """
+
+    code: Any
+
+    @classmethod
+    def of(cls, name: str) -> "Outcome":
+        """The outcome of that name."""
+        return cls(np.int32(NAMES.index(name)))
+
+    @property
+    def name(self) -> Any:
+        """The name, or an array of names for a batch."""
+        codes = np.asarray(self.code)
+        return NAMES[int(codes)] if codes.ndim == 0 else np.asarray(NAMES)[codes]
+
+    @property
+    def meaning(self) -> str:
+        """What it means and, for a failure, what to do (one solve)."""
+        return MEANINGS[self.name]
+
+    @property
+    def failed(self) -> Any:
+        """Whether the solve ended before it said anything: step, field or budget gave out."""
+        codes = [NAMES.index(name) for name in FAILURES]
+        if isinstance(self.code, jax.core.Tracer):
+            return jnp.isin(self.code, jnp.asarray(codes))
+        failed = np.isin(self.code, codes)
+        return bool(failed) if failed.ndim == 0 else failed
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, str):
+            if other not in NAMES:
+                raise ValueError(f"outcome must be compared with one of {NAMES}; got {other!r}")
+            same = self.code == NAMES.index(other)
+        elif isinstance(other, Outcome):
+            same = self.code == other.code
+        else:
+            return NotImplemented
+        return bool(same) if not isinstance(same, jax.core.Tracer) and np.ndim(same) == 0 else same
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name if np.ndim(self.code) == 0 else ", ".join(map(str, np.ravel(self.name)))

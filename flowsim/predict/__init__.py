@@ -1,0 +1,1 @@
+"""Both stages predicted from the data and the initial weights."""

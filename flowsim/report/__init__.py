@@ -1,0 +1,1 @@
+"""Figures, tables and the report page: the only room that draws."""
