@@ -1,0 +1,3 @@
+"""The record of a run: saved states, events, outcome; interpolation and netCDF."""
+
+from flowsim.trajectory.record import Trajectory as Trajectory
