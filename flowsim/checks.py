@@ -42,12 +42,16 @@ def number(name: str, value: Any) -> Any:
         value, numbers.Real | np.ndarray | jax.Array
     ):
         raise TypeError(f"{name} must be a real number; got {shown(value)}")
-    if np.ndim(value) != 0 or np.iscomplexobj(value):
+    scalar: Any = value
+    if np.ndim(scalar) != 0 or np.iscomplexobj(scalar):
         raise fail(name, "be a real scalar", value)
-    value = float(value)
-    if math.isnan(value):
-        raise fail(name, "be a number", value)
-    return value
+    try:
+        scalar = float(scalar)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise fail(name, "be a real number in the range of a float", value) from error
+    if math.isnan(scalar):
+        raise fail(name, "be a number", scalar)
+    return scalar
 
 
 def positive(name: str, value: Any) -> Any:
@@ -112,7 +116,7 @@ def array(name: str, value: Any, *, ndim: int | None = None) -> jax.Array:
 def _as_real(name: str, value: Any) -> jax.Array:
     if not isinstance(value, jax.Array):
         try:
-            value = np.asarray(value)
+            value = jnp.asarray(value) if is_traced(value) else np.asarray(value)
         except ValueError as error:
             raise fail(name, "be a rectangular array of numbers", value) from error
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
@@ -123,6 +127,8 @@ def _as_real(name: str, value: Any) -> jax.Array:
         raise TypeError(f"{name} must be an array of numbers; got dtype {value.dtype}")
     if not jnp.issubdtype(value.dtype, jnp.floating):
         value = value.astype(jnp.result_type(float))
+    if value.dtype.itemsize > 8:
+        value = value.astype(np.float64)
     return jnp.asarray(value)
 
 

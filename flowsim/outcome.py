@@ -72,8 +72,16 @@ class Outcome(eqx.Module):
             return NotImplemented
         return bool(same) if not isinstance(same, jax.core.Tracer) and np.ndim(same) == 0 else same
 
+    def __ne__(self, other: object) -> Any:
+        same = self.__eq__(other)
+        if same is NotImplemented:
+            return same
+        return not same if isinstance(same, bool) else ~same
+
     def __hash__(self) -> int:
         return hash(self.name)
 
     def __str__(self) -> str:
+        if isinstance(self.code, jax.core.Tracer):
+            return "traced"
         return self.name if np.ndim(self.code) == 0 else ", ".join(map(str, np.ravel(self.name)))

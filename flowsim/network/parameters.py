@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from flowsim import checks
+from flowsim.trajectory import register_state
 
 
 class Parameters(eqx.Module):
@@ -49,6 +50,18 @@ class Parameters(eqx.Module):
     def width(self) -> int:
         """Token width d."""
         return self.W_Q.shape[-2]
+
+
+register_state(
+    Parameters,
+    {
+        "W_Q": ("token", "key"),
+        "W_K": ("token", "key"),
+        "W_V": ("token", "value"),
+        "W_1": ("value", "hidden"),
+        "W_2": ("hidden",),
+    },
+)
 
 
 def gaussian_parameters(

@@ -1,5 +1,7 @@
 """`Trajectory`: what a solve, a prediction or a descent leaves behind."""
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +28,8 @@ class Trajectory(eqx.Module):
         times: saved times on the clock, shape (T,).
         states: the states, a pytree whose leaves have time first: `run.states.W_Q[-1]`.
         rates: d(states)/d(time) at the saved times, same structure, or None.
-        event_times: name → time, in order of time.
+        event_times: name → time of the first crossing, in order of time.
+        crossings: name → times of all crossings (the first 64 of each event).
         outcome: how the run ended.
         trusted: False where an invariant drifted beyond what the tolerance allows.
         stats: accepted, rejected, evaluations, seconds and diagnostics, each a number.
@@ -38,6 +41,7 @@ class Trajectory(eqx.Module):
     states: Any
     rates: Any
     event_times: dict[str, Any]
+    crossings: dict[str, Any]
     outcome: Outcome
     trusted: Any
     stats: dict[str, Any]
@@ -52,6 +56,7 @@ class Trajectory(eqx.Module):
         *,
         rates: Any = None,
         event_times: dict[str, Any] | None = None,
+        crossings: dict[str, Any] | None = None,
         trusted: Any = True,
         stats: dict[str, Any] | None = None,
         clock: str = "training",
@@ -61,6 +66,7 @@ class Trajectory(eqx.Module):
         self.states = states
         self.rates = rates
         self.event_times = dict(event_times or {})
+        self.crossings = dict(crossings or {})
         self.outcome = outcome
         self.trusted = trusted
         self.stats = dict(stats or {})
@@ -96,6 +102,7 @@ class Trajectory(eqx.Module):
             single.outcome,
             rates=jax.tree.map(keep, single.rates),
             event_times=_that_happened(single.event_times),
+            crossings=_all_that_happened(single.crossings),
             trusted=bool(single.trusted),
             stats={name: _plain(value) for name, value in single.stats.items()},
             clock=single.clock,
@@ -123,10 +130,37 @@ class Trajectory(eqx.Module):
             ]
         found = interpolate(times, values, rates, query.ravel())
         shaped = [
-            as_leaf(value.reshape(query.shape + value.shape[1:]), np.asarray(leaf).dtype)
+            as_leaf(value.reshape(query.shape + value.shape[1:]).astype(_float_type(leaf)))
             for value, leaf in zip(found, leaves, strict=True)
         ]
         return jax.tree.unflatten(structure, shaped)
+
+    def to_xarray(self, metadata: Mapping[str, Any] | None = None) -> Any:
+        """An `xarray.Dataset` with named axes (time, token, key, value, hidden for Parameters).
+
+        Args:
+            metadata: stored as JSON beside clock, events, outcome and stats.
+        """
+        from flowsim.trajectory.dataset import to_xarray
+
+        return to_xarray(self, metadata)
+
+    def save(self, path: str | os.PathLike, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write a netCDF file, whole or not at all; `Trajectory.load` gives it back bit for bit."""
+        from flowsim.trajectory.dataset import save
+
+        save(self, path, metadata)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Trajectory":
+        """The trajectory in a file that `save` wrote.
+
+        Raises:
+            ValueError: the file is missing, damaged, or not a trajectory.
+        """
+        from flowsim.trajectory.dataset import load
+
+        return load(path)
 
     def __repr__(self) -> str:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
@@ -144,14 +178,16 @@ class Trajectory(eqx.Module):
         )
 
 
-def as_leaf(value: Any, dtype: Any) -> Any:
-    """A JAX array of that dtype; a NumPy one where JAX would cut its precision."""
-    value = np.asarray(value)
-    if jnp.issubdtype(dtype, jnp.floating):
-        value = value.astype(dtype)
-    return (
-        jnp.asarray(value) if jax.dtypes.canonicalize_dtype(value.dtype) == value.dtype else value
-    )
+def as_leaf(value: np.ndarray) -> Any:
+    """A JAX array, or the NumPy one where JAX would cut its precision (x64 off)."""
+    kept = jax.dtypes.canonicalize_dtype(value.dtype) == value.dtype
+    return jnp.asarray(value) if kept else value
+
+
+def _float_type(leaf: Any) -> Any:
+    """The type of interpolated values: the leaf's own where that is floating."""
+    dtype = np.asarray(leaf).dtype
+    return dtype if jnp.issubdtype(dtype, jnp.floating) else np.float64
 
 
 def _check_rows(run: Trajectory) -> None:
@@ -163,8 +199,9 @@ def _check_rows(run: Trajectory) -> None:
             if np.shape(leaf)[:1] != (rows,):
                 where = f"{name}{jax.tree_util.keystr(path)}"
                 raise checks.fail(where, f"have {rows} rows, one a time", f"shape {np.shape(leaf)}")
-    if run.rates is not None and jax.tree.structure(run.rates) != jax.tree.structure(run.states):
-        raise checks.fail("rates", "have the structure of states", jax.tree.structure(run.rates))
+    structure: Any = jax.tree.structure(run.rates)
+    if run.rates is not None and structure != jax.tree.structure(run.states):
+        raise checks.fail("rates", "have the structure of states", structure)
 
 
 def _single(run: Trajectory) -> Trajectory:
@@ -206,6 +243,12 @@ def _that_happened(event_times: dict[str, Any]) -> dict[str, float]:
     """Events at a finite time, in order of time."""
     found = {name: float(t) for name, t in event_times.items() if np.isfinite(t)}
     return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _all_that_happened(crossings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The finite crossing times of each event that happened, sorted."""
+    found = {name: np.sort(np.asarray(t)[np.isfinite(t)]) for name, t in crossings.items()}
+    return {name: t for name, t in found.items() if t.size}
 
 
 def _plain(value: Any) -> Any:
