@@ -8,10 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from flowsim import checks
+from flowsim.network.elementwise import checked_name
 
 RULE = "satisfy σ(0) = 0 and σ'(0) ≠ 0 with a derivative at 0"
 
@@ -69,45 +69,40 @@ def linear(slope: float) -> Activation:
     return Activation(f"{slope:g} z", lambda z: slope * z, slope)
 
 
-@functools.lru_cache(maxsize=64)
 def _checked(function: Callable[..., Any]) -> Activation:
-    name = getattr(function, "__name__", type(function).__name__)
+    name = checked_name("activation", function)
+    return _measured(name, function, jnp.result_type(float))
+
+
+@functools.lru_cache(maxsize=64)
+def _measured(name: str, function: Callable[..., Any], dtype: Any) -> Activation:
     with jax.ensure_compile_time_eval():
-        _check_shape(name, function)
-        at_zero, jumps, sides = _at_zero(function)
-        slope = float(jax.grad(lambda z: function(z))(jnp.zeros(())))
-    tiny = 8 * float(jnp.finfo(float).eps)
+        at_zero, sides, jumps = _at_zero(function, dtype)
+        slope = float(jax.grad(function)(jnp.zeros((), dtype)))
+        at_one = abs(float(function(jnp.ones((), dtype))))
+    tiny = 8 * float(jnp.finfo(dtype).eps)
     if not abs(at_zero) <= tiny:
         raise _broken(name, f"σ(0) = {at_zero:g}")
-    size = max(abs(side) for side in sides)
-    if jumps[1] > 1e-3 * size and jumps[1] > 0.5 * jumps[0]:
+    if jumps[1] > 1e-3 * max(map(abs, sides)) and jumps[1] > 0.5 * jumps[0]:
         raise _broken(name, f"slope {sides[1]:.3g} from the right and {sides[0]:.3g} from the left")
-    if not math.isfinite(slope) or abs(slope) <= tiny * abs(float(function(jnp.ones(())))):
+    if not math.isfinite(slope) or abs(slope) <= tiny * at_one:
         raise _broken(name, f"σ'(0) = {slope:g}")
     return Activation(name, function, slope)
 
 
-def _at_zero(function: Callable[..., Any]) -> tuple[float, list[float], list[float]]:
-    """σ(0), the jump of the difference quotients at two steps, and the last left and right one.
+def _at_zero(function: Callable[..., Any], dtype: Any) -> tuple[float, list[float], list[float]]:
+    """σ(0), the difference quotients from left and right, and their jumps at two steps.
 
     `jax.grad` gives ReLU a slope of 0 at 0, so a kink must be looked for: there the jump between
     the quotients of both sides stays as the step shrinks, while it vanishes for a smooth σ.
     """
-    steps = 2.0 ** np.array([-8.0, -12.0])
-    points = np.concatenate([[0.0], -steps, steps])
-    zero, *values = (float(function(jnp.asarray(z, dtype=float))) for z in points)
-    left = [(zero - values[i]) / steps[i] for i in range(2)]
-    right = [(values[2 + i] - zero) / steps[i] for i in range(2)]
-    return zero, [abs(right[i] - left[i]) for i in range(2)], [left[1], right[1]]
-
-
-def _check_shape(name: str, function: Callable[..., Any]) -> None:
-    argument = jax.ShapeDtypeStruct((2, 3), jnp.result_type(float))
-    out = jax.eval_shape(function, argument)
-    if getattr(out, "shape", None) != argument.shape or out.dtype != argument.dtype:
-        raise checks.fail(
-            "activation", "act elementwise and keep the dtype", f"{name} giving {out}"
-        )
+    zero = float(function(jnp.zeros((), dtype)))
+    sides, jumps = [0.0, 0.0], []
+    for step in (2.0**-8, 2.0**-12):
+        below, above = (float(function(jnp.asarray(z, dtype))) for z in (-step, step))
+        sides = [(zero - below) / step, (above - zero) / step]
+        jumps.append(abs(sides[1] - sides[0]))
+    return zero, sides, jumps
 
 
 def _broken(name: str, reason: str) -> ValueError:

@@ -1,12 +1,14 @@
 """Attention of the last token to all tokens of its sequence  [CL 2].
 
-Only the last token decides f (theory.md, section 1), so a query costs two d×k products and its
-scores and context O(n s d); the s×s attention matrix is never formed.
+Only the last token decides f (theory.md, section 1), so beside the products of the last tokens with
+W_Q W_Kᵀ its scores and context cost O(n s d); the s×s attention matrix is never formed.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from flowsim.network.products import chain
 
 KINDS = ("softmax", "first_order", "uniform")
 
@@ -18,7 +20,7 @@ def attention_weights(
     n, s, _ = X.shape
     if kind == "uniform":
         return jnp.full((n, s), 1 / s, X.dtype)
-    queries = (X[:, -1, :] @ W_Q) @ W_K.T / W_Q.shape[1] ** 0.5
+    queries = chain(X[:, -1, :], W_Q, W_K.T) / W_Q.shape[1] ** 0.5
     return normalised(kind, jnp.einsum("nd,nsd->ns", queries, X))
 
 

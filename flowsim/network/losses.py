@@ -1,6 +1,7 @@
 """Losses ℓ(q) of the margin q = y f(X) with ℓ'(0) < 0 (theory.md, section 1)."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from flowsim import checks
+from flowsim.network.elementwise import checked_name
 
 
 class Loss(eqx.Module):
@@ -59,15 +61,15 @@ def loss(value: str | Callable[..., Any] | Loss) -> Loss:
     return _checked(value)
 
 
-@functools.lru_cache(maxsize=64)
 def _checked(function: Callable[..., Any]) -> Loss:
-    name = getattr(function, "__name__", type(function).__name__)
-    argument = jax.ShapeDtypeStruct((3,), jnp.result_type(float))
-    out = jax.eval_shape(function, argument)
-    if getattr(out, "shape", None) != argument.shape or out.dtype != argument.dtype:
-        raise checks.fail("loss", "act elementwise and keep the dtype", f"{name} giving {out}")
+    name = checked_name("loss", function)
+    return _measured(name, function, jnp.result_type(float))
+
+
+@functools.lru_cache(maxsize=64)
+def _measured(name: str, function: Callable[..., Any], dtype: Any) -> Loss:
     with jax.ensure_compile_time_eval():
-        slope = float(jax.grad(lambda q: function(q))(jnp.zeros(())))
-    if not -float("inf") < slope < 0:
-        raise checks.fail("loss", "satisfy ℓ'(0) < 0", f"{name} with ℓ'(0) = {slope:g}")
+        slope = float(jax.grad(function)(jnp.zeros((), dtype)))
+    if not -math.inf < slope < 0:
+        raise checks.fail("loss", "satisfy ℓ'(0) < 0", f"{name}: ℓ'(0) = {slope:g}")
     return Loss(name, function, slope)

@@ -11,6 +11,7 @@ from flowsim import checks
 from flowsim.network import activations, losses
 from flowsim.network.attention import KINDS, attention_weights, context
 from flowsim.network.parameters import Parameters
+from flowsim.network.products import chain
 from flowsim.tasks import Task
 
 
@@ -47,7 +48,7 @@ class OneLayerTransformer(eqx.Module):
     def __call__(self, theta: Parameters, X: Float[Array, "n s d"]) -> Float[Array, "n"]:
         """Outputs f(X_i), shape (n,)."""
         mixed = context(X, self.attention_weights(theta.W_Q, theta.W_K, X))
-        return self.activation(mixed @ theta.W_V @ theta.W_1) @ theta.W_2
+        return self.activation(chain(mixed, theta.W_V, theta.W_1)) @ theta.W_2
 
     def attention_weights(
         self, W_Q: Float[Array, "d k"], W_K: Float[Array, "d k"], X: Float[Array, "n s d"]
