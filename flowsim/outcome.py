@@ -57,7 +57,7 @@ class Outcome(eqx.Module):
         """Whether the solve ended before it said anything: step, field or budget gave out."""
         codes = [NAMES.index(name) for name in FAILURES]
         if isinstance(self.code, jax.core.Tracer):
-            return jnp.isin(self.code, jnp.asarray(codes))
+            return jnp.isin(self.code, jnp.asarray(codes, dtype=self.code.dtype))
         failed = np.isin(self.code, codes)
         return bool(failed) if failed.ndim == 0 else failed
 

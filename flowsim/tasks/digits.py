@@ -31,15 +31,15 @@ def digits(width: int = 16, *, key: Array | None = None) -> Task:
     d = checks.integer("width", width)
     rows, y = _images()
     map_key, position_key = jax.random.split(jax.random.key(0) if key is None else key)
-    pixels = jnp.asarray(rows, dtype=jnp.result_type(float))
-    embedding = _gaussian(map_key, (pixels.shape[2], d))
-    positions = _gaussian(position_key, (pixels.shape[1], d))
-    return Task(pixels @ embedding + positions, y, name="digits")
+    embedding = _gaussian(map_key, (rows.shape[2], d))
+    positions = _gaussian(position_key, (rows.shape[1], d))
+    return Task(rows.astype(embedding.dtype) @ embedding + positions, y, name="digits")
 
 
-def _gaussian(key: Array, shape: tuple[int, int]) -> Float[Array, "rows d"]:
+def _gaussian(key: Array, shape: tuple[int, int]) -> Float[np.ndarray, "rows d"]:
     """Independent entries N(0, 1/d)."""
-    return jax.random.normal(key, shape, dtype=jnp.result_type(float)) / np.sqrt(shape[1])
+    draw = np.asarray(jax.random.normal(key, shape, dtype=jnp.result_type(float)))
+    return draw / np.sqrt(shape[1], dtype=draw.dtype)
 
 
 def _images() -> tuple[Float[np.ndarray, "n 8 8"], Any]:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from flowsim import checks
@@ -42,26 +43,33 @@ def gaussian(
     return Task(X, _labels(X, planted), name="gaussian")
 
 
-def _frame(key: Array, d: int) -> Float[Array, "3 d"]:
+def _normal(key: Array, shape: tuple[int, ...]) -> np.ndarray:
+    """N(0, 1) entries, on the host: the rest of a task's making needs no compilation."""
+    return np.asarray(jax.random.normal(key, shape, dtype=jnp.result_type(float)))
+
+
+def _frame(key: Array, d: int) -> Float[np.ndarray, "3 d"]:
     """Three orthonormal directions q, k, u."""
-    draw = jax.random.normal(key, (d, 3), dtype=jnp.result_type(float))
-    return jnp.linalg.qr(draw)[0].T
+    return np.linalg.qr(_normal(key, (d, 3)))[0].T
 
 
 def _tokens(
-    key: Array, shape: tuple[int, int, int], planted: Float[Array, "3 d"]
-) -> Float[Array, "n s d"]:
-    draw = jax.random.normal(key, shape, dtype=planted.dtype)
+    key: Array, shape: tuple[int, int, int], planted: Float[np.ndarray, "3 d"]
+) -> Float[np.ndarray, "n s d"]:
+    draw = _normal(key, shape)
     along = draw @ planted.T
     across = draw - along @ planted
-    along = along * jnp.asarray(ALONG, dtype=along.dtype)
-    return (along.at[:, -1, 2].set(0)) @ planted + ACROSS * across
+    along = along * np.asarray(ALONG, dtype=along.dtype)
+    along[:, -1, 2] = 0
+    return along @ planted + ACROSS * across
 
 
-def _labels(X: Float[Array, "n s d"], planted: Float[Array, "3 d"]) -> Float[Array, "n"]:
+def _labels(
+    X: Float[np.ndarray, "n s d"], planted: Float[np.ndarray, "3 d"]
+) -> Float[np.ndarray, "n"]:
     q, k, u = planted
     scores = (X[:, -1] @ q)[:, None] * (X[:, :-1] @ k)
-    chosen = jnp.argmax(scores, axis=1)
-    signal = jnp.take_along_axis(X @ u, chosen[:, None], axis=1)[:, 0]
-    mean = X.shape[1] ** 0.5 * jnp.mean(X, axis=1) @ u
-    return jnp.where(signal + MEAN_WEIGHT * mean >= 0, 1.0, -1.0).astype(X.dtype)
+    chosen = np.argmax(scores, axis=1)
+    signal = (X @ u)[np.arange(X.shape[0]), chosen]
+    mean = X.shape[1] ** 0.5 * X.mean(axis=1) @ u
+    return np.where(signal + MEAN_WEIGHT * mean >= 0, 1.0, -1.0)
