@@ -20,7 +20,7 @@ def attention_weights(
     n, s, _ = X.shape
     if kind == "uniform":
         return jnp.full((n, s), 1 / s, X.dtype)
-    queries = chain(X[:, -1, :], W_Q, W_K.T) / W_Q.shape[1] ** 0.5
+    queries = chain(X[:, -1, :], W_Q / W_Q.shape[1] ** 0.5, W_K.T)
     return normalised(kind, jnp.einsum("nd,nsd->ns", queries, X))
 
 

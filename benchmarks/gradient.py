@@ -1,0 +1,100 @@
+"""One gradient of the full model against the machine's float64 matrix-product rate.
+
+    python benchmarks/gradient.py
+
+Gradients and runs of ten products are timed in turn, so that a busy machine slows both alike;
+medians are compared.
+The share counts the products of the last tokens with W_Q and W_Kᵀ and of the contexts with W_V
+and W_1, forward and backward; scores, contexts and elementwise functions count as nothing. It is
+given twice: for the products performed (`chain` may multiply two weights first) and for those of
+the formulas as they stand.
+"""
+
+import statistics
+import time
+
+import jax
+import numpy as np
+
+from flowsim.flows import Full
+from flowsim.network import OneLayerTransformer, gaussian_parameters
+from flowsim.network.products import factors_first
+from flowsim.tasks import Task
+
+ROUNDS = 15
+PRODUCTS = 10
+
+
+def plain_flops(n: int, a: int, b: int, c: int, *, rows_move: bool) -> int:
+    """Operations of (rows A) B and of the gradients of A, B and, if they move, of the rows."""
+    return 2 * (n * a * b * (2 + rows_move) + 3 * n * b * c)
+
+
+def chain_flops(n: int, a: int, b: int, c: int, *, rows_move: bool) -> int:
+    """The same in the order that `chain` picks."""
+    if factors_first(n, a, b, c):
+        return 2 * (3 * a * b * c + (2 + rows_move) * n * a * c)
+    return plain_flops(n, a, b, c, rows_move=rows_move)
+
+
+def gradient_flops(count, n: int, width: int) -> int:
+    """Queries X_{i,s} W_Q W_Kᵀ, whose tokens do not move, and contexts times W_V W_1."""
+    sizes = n, width, width, width
+    return count(*sizes, rows_move=False) + count(*sizes, rows_move=True)
+
+
+def timed(call) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - start
+
+
+def medians(calls: dict, rounds: int) -> dict[str, float]:
+    for call in calls.values():
+        jax.block_until_ready(call())
+    rows = [{name: timed(call) for name, call in calls.items()} for _ in range(rounds)]
+    return {name: statistics.median(row[name] for row in rows) for name in calls}
+
+
+def problem(n: int, s: int, width: int):
+    rng = np.random.default_rng(0)
+    task = Task(rng.normal(size=(n, s, width)), np.where(rng.random(n) < 0.5, -1.0, 1.0))
+    theta = gaussian_parameters(jax.random.key(0), width, scale=0.01)
+    return Full(OneLayerTransformer(), task), theta
+
+
+def measure(n: int, s: int, width: int, rounds: int) -> None:
+    flow, theta = problem(n, s, width)
+    rate = jax.jit(lambda flow, theta: flow.rate(0.0, theta))
+    product = jax.jit(lambda a, b: a @ b)
+    rows, square = flow.task.mean_tokens, theta.W_V
+    rows_np, square_np = np.array(rows), np.array(square)
+    calls = {
+        "gradient": lambda: rate(flow, theta),
+        "product (jax)": lambda: [product(rows, square) for _ in range(PRODUCTS)],
+        "product (numpy)": lambda: [rows_np @ square_np for _ in range(PRODUCTS)],
+    }
+    seconds = medians(calls, rounds)
+    print(
+        f"n = {n}, s = {s}, d = k = h = m = {width}: {1e3 * seconds['gradient']:.2f} ms a gradient"
+    )
+    for name in ("product (jax)", "product (numpy)"):
+        speed = PRODUCTS * 2 * n * width**2 / seconds[name]
+        performed, plain = (
+            100 * gradient_flops(count, n, width) / seconds["gradient"] / speed
+            for count in (chain_flops, plain_flops)
+        )
+        print(
+            f"  {name}: {speed / 1e9:.1f} Gflop/s; share of the gradient {performed:.0f} % "
+            f"by the products performed, {plain:.0f} % by those of the formulas"
+        )
+
+
+def main() -> None:
+    jax.config.update("jax_enable_x64", True)
+    measure(1000, 10, 640, ROUNDS)
+    measure(1797, 8, 16, 20 * ROUNDS)
+
+
+if __name__ == "__main__":
+    main()
