@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from flowsim import checks
+from flowsim.flows.full import Full
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.tasks import Task
 
@@ -33,8 +34,7 @@ class Modified(eqx.Module):
 
     def rate(self, t: Any, theta: Parameters, args: Any = None) -> Parameters:
         """−(∇L + (η/2) ∇²L ∇L): one gradient and one Hessian-vector product, no Hessian."""
-        gradient, hessian_times = jax.linearize(
-            lambda theta: jax.grad(self.net.loss)(theta, self.task), theta
-        )
-        curved = hessian_times(gradient)
-        return jax.tree.map(lambda g, c: -(g + self.learning_rate / 2 * c), gradient, curved)
+        plain = Full(self.net, self.task)
+        rate, curvature = jax.linearize(lambda theta: plain.rate(t, theta), theta)
+        # rate = −∇L, so curvature(rate) = −∇²L (−∇L) = ∇²L ∇L
+        return jax.tree.map(lambda r, c: r - self.learning_rate / 2 * c, rate, curvature(rate))

@@ -7,7 +7,8 @@ def chain(
     rows: Float[Array, "n a"], A: Float[Array, "a b"], B: Float[Array, "b c"]
 ) -> Float[Array, "n c"]:
     """rows A B, as (rows A) B or rows (A B), whichever multiplies less."""
-    if factors_first(rows.shape[0], *A.shape, B.shape[1]):
+    (n, a), (b, c) = rows.shape, B.shape
+    if factors_first(n, a, b, c):
         return rows @ (A @ B)
     return (rows @ A) @ B
 
