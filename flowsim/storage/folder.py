@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flowsim import checks
-from flowsim.storage.writing import TEMPORARY, temporary_path, unwritable
+from flowsim.storage.writing import TEMPORARY, temporary_path, unwritable, usable_path
 
 #: Written last: it makes a folder a finished run.
 SUMMARY = "summary.json"
@@ -37,7 +37,7 @@ def open_folder(
         ValueError: the folder holds a finished run and `overwrite` is false; the place is not a
             folder or cannot be written.
     """
-    folder = Path(path)
+    folder = usable_path(name, path)
     try:
         if folder.exists() and not folder.is_dir():
             raise checks.fail(name, "be a folder", str(path))

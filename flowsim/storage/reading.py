@@ -149,12 +149,15 @@ def _check_size(name: str, path: Path, kind: str, declared: int) -> None:
 
 def read_netcdf(path: str | os.PathLike, *, name: str = "path") -> Any:
     """An `xarray.Dataset`, loaded, with values and attributes as stored (nothing decoded)."""
+    import h5py
     import xarray
 
     with reading(name, path, "netCDF"):
         path = _regular(name, path, "netCDF")
         _check_stamp(name, path)
-        with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as dataset:
+        with h5py.File(path, "r") as file:
+            dict(file.attrs)  # h5netcdf, where it meets damage here first, is noisy on stderr
+        with xarray.open_dataset(path.absolute(), engine="h5netcdf", decode_cf=False) as dataset:
             _check_size(name, path, "netCDF", int(dataset.nbytes))
             return dataset.load()
 

@@ -31,7 +31,7 @@ def whole_file(path: str | os.PathLike, *, name: str = "path") -> Iterator[Path]
     Raises:
         ValueError: the place cannot be written; the message starts with `name`.
     """
-    path = Path(path)
+    path = usable_path(name, path)
     temporary = temporary_path(path.parent, path.suffix)
     try:
         if path.exists() and not path.is_file():
@@ -45,6 +45,17 @@ def whole_file(path: str | os.PathLike, *, name: str = "path") -> Iterator[Path]
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def usable_path(name: str, path: str | os.PathLike) -> Path:
+    """A path that the file system can be asked about."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise checks.fail(name, "be a path the file system can spell", str(path)) from error
+    if not encoded or b"\0" in encoded:
+        raise checks.fail(name, "be a path, not empty and without null bytes", str(path))
+    return Path(path)
 
 
 def temporary_path(folder: Path, suffix: str = "") -> Path:
