@@ -30,7 +30,7 @@ class UnreadableError(ValueError):
 
 
 @contextmanager
-def reading(name: str, path: str | os.PathLike, kind: str) -> Iterator[None]:
+def reading_errors(name: str, path: str | os.PathLike, kind: str) -> Iterator[None]:
     """Whatever goes wrong while a file is read becomes one line: argument, rule, value.
 
     Parsers raise anything on damaged input (struct.error, RecursionError, MemoryError, …); this is
@@ -71,7 +71,7 @@ def _regular(name: str, path: str | os.PathLike, kind: str) -> Path:
 
 def read_text(path: str | os.PathLike, *, name: str = "path", kind: str = "text") -> str:
     """A UTF-8 text file; a byte order mark is dropped."""
-    with reading(name, path, kind):
+    with reading_errors(name, path, kind):
         path = _regular(name, path, kind)
         if path.stat().st_size > LARGEST_TEXT:
             raise refusal(name, path, kind, f"larger than {LARGEST_TEXT} bytes")
@@ -81,7 +81,7 @@ def read_text(path: str | os.PathLike, *, name: str = "path", kind: str = "text"
 def read_json(path: str | os.PathLike, *, name: str = "path") -> Any:
     """Strict JSON: no NaN, no infinity, no name twice in one object."""
     text = read_text(path, name=name, kind="JSON")
-    with reading(name, path, "JSON"):
+    with reading_errors(name, path, "JSON"):
         return json.loads(
             text,
             object_pairs_hook=_without_duplicates,
@@ -113,13 +113,13 @@ def _finite(text: str) -> float:
 def read_toml(path: str | os.PathLike, *, name: str = "path") -> dict[str, Any]:
     """A TOML file."""
     text = read_text(path, name=name, kind="TOML")
-    with reading(name, path, "TOML"):
+    with reading_errors(name, path, "TOML"):
         return tomllib.loads(text)
 
 
 def read_npz(path: str | os.PathLike, *, name: str = "path") -> dict[str, np.ndarray]:
     """All arrays of an .npz file; numbers only, nothing is unpickled, checksums are verified."""
-    with reading(name, path, ".npz"):
+    with reading_errors(name, path, ".npz"):
         path = _regular(name, path, ".npz")
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -148,26 +148,30 @@ def _check_size(name: str, path: Path, kind: str, declared: int) -> None:
 
 
 def read_netcdf(path: str | os.PathLike, *, name: str = "path") -> Any:
-    """An `xarray.Dataset`, loaded, with values and attributes as stored (nothing decoded)."""
-    import h5py
+    """An `xarray.Dataset` that `write_netcdf` wrote, with nothing decoded.
+
+    Its digest is checked first: on damaged bytes the HDF5 library itself may loop for ever. A
+    file that another program wrote or changed has no valid digest; open it with xarray.
+    """
     import xarray
 
-    with reading(name, path, "netCDF"):
+    with reading_errors(name, path, "netCDF"):
         path = _regular(name, path, "netCDF")
         _check_stamp(name, path)
-        with h5py.File(path, "r") as file:
-            dict(file.attrs)  # h5netcdf, where it meets damage here first, is noisy on stderr
         with xarray.open_dataset(path.absolute(), engine="h5netcdf", decode_cf=False) as dataset:
             _check_size(name, path, "netCDF", int(dataset.nbytes))
             return dataset.load()
 
 
 def _check_stamp(name: str, path: Path) -> None:
-    """The digest at the end, where there is one, must be that of the data before it."""
+    """The digest at the end must be there, and be that of the data before it."""
     length = len(STAMP) + 65
     with open(path, "rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - length))
         tail = file.read()
-    if tail.startswith(STAMP) and file_digest(path, end - length) != tail[len(STAMP) : -1]:
+    if not tail.startswith(STAMP):
+        why = "cut short, damaged, or not written by flowsim: no digest at its end"
+        raise refusal(name, path, "netCDF", why)
+    if file_digest(path, end - length) != tail[len(STAMP) : -1]:
         raise refusal(name, path, "netCDF", "damaged: its digest does not match its data")

@@ -54,7 +54,7 @@ def load(path: str | os.PathLike) -> Trajectory:
         ValueError: a file that is missing, damaged or of another origin.
     """
     dataset = storage.read_netcdf(path)
-    with storage.reading("path", path, FORMAT):
+    with storage.reading_errors("path", path, FORMAT):
         return _from_dataset(dataset)
 
 
