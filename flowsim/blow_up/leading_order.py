@@ -1,0 +1,151 @@
+"""Blow-up time of the leading-order flow: the public door."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from flowsim import checks
+from flowsim.blow_up.closed_forms import rank_one_blow_up_time
+from flowsim.blow_up.reduced import in_original_units, solve
+from flowsim.blow_up.reduction import smaller_garnier
+from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
+from flowsim.blow_up.taylor import ROUNDING
+from flowsim.blow_up.verdict import NEVER, PROVED, Verdict
+
+
+class BlowUp(eqx.Module):
+    """When, in which direction, and how surely the leading-order flow blows up.
+
+    Times belong to the unit-rate flow of the weights as given: T*(cθ) = T*(θ)/c; in training time
+    they are divided by κ (weights as they are) or κ ε (weights divided by ε).
+    """
+
+    #: T*; infinity where there is no blow-up, or none that rounding lets through.
+    time: Float[Array, "..."] | Float[np.ndarray, "..."]
+    #: lower ≤ T* ≤ upper.
+    lower: Float[Array, "..."] | Float[np.ndarray, "..."]
+    upper: Float[Array, "..."] | Float[np.ndarray, "..."]
+    verdict: Verdict
+    #: E = W_v W_1 W_2 at the start.
+    energy: Float[Array, "..."] | Float[np.ndarray, "..."]
+    #: n and m of W_v ~ n/(T*−t), W_1 ~ n mᵀ/(T*−t), W_2 ~ m/(T*−t); zero where T* is infinite.
+    value_direction: Float[Array, "... h"] | Float[np.ndarray, "... h"]
+    hidden_direction: Float[Array, "... m"] | Float[np.ndarray, "... m"]
+    #: Taylor steps; 0 for a closed form.
+    steps: Int[Array, "..."] | Int[np.ndarray, "..."]
+
+
+def blow_up_time(W_v: Any, W_1: Any, W_2: Any) -> BlowUp:
+    """Blow-up time of the leading-order flow.
+
+    ẇ = W_1 W_2, Ẇ_1 = w ⊗ W_2, Ẇ_2 = W_1ᵀ w with w = W_v at the start ([CL 7] along v;
+    theory.md, sections 4 and 5), solved as the 2h-dimensional Garnier system by Taylor series.
+
+    Args:
+        W_v: value matrix seen along the condensation direction, (h,).
+        W_1: first layer, (h, m).
+        W_2: second layer, (m,).
+    Returns:
+        T*, two bounds that contain it and a verdict, in the time of the weights as given. Under
+        `jit` and `vmap` the same as data.
+    Raises:
+        ValueError: shapes that do not chain, empty arrays, entries that are complex or not finite.
+        RuntimeError: double precision is off.
+    """
+    checks.double_precision("blow_up_time")
+    weights = _checked(W_v, W_1, W_2)
+    found = blow_up_of_weights(*weights)
+    return found if checks.is_traced(weights) else jax.device_get(found)
+
+
+def _checked(W_v, W_1, W_2):
+    W_v = checks.array("W_v", W_v, ndim=1)
+    W_1 = checks.array("W_1", W_1, ndim=2)
+    W_2 = checks.array("W_2", W_2, ndim=1)
+    checks.same_size("W_v", W_v.shape[0], "W_1 (rows)", W_1.shape[0])
+    checks.same_size("W_2", W_2.shape[0], "W_1 (columns)", W_1.shape[1])
+    return tuple(a.astype(jnp.float64) for a in (W_v, W_1, W_2))
+
+
+@jax.jit
+def blow_up_of_weights(
+    W_v: Float[Array, " h"], W_1: Float[Array, "h m"], W_2: Float[Array, " m"]
+) -> BlowUp:
+    """`blow_up_time` of checked float64 arrays: pure, one compilation a shape."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in (W_v, W_1, W_2)]))
+    exponent = binary_exponent(largest)
+    scaled = tuple(times_power_of_two(a, -exponent) for a in (W_v, W_1, W_2))
+    if W_1.shape == (1, 1):
+        return _scalar(*scaled, exponent)
+    return _matrices(*scaled, exponent)
+
+
+def _matrices(W_v, W_1, W_2, exponent):
+    system, exchanged = smaller_garnier(W_v, W_1, W_2)
+    found = solve(system, _rounding_floor(system, W_v, W_1, W_2), _still(W_v, W_1, W_2))
+    found = in_original_units(found, exponent)
+    rows = found.direction
+    value, hidden = jnp.where(exchanged, rows[::-1], rows)
+    return BlowUp(
+        time=found.time,
+        lower=found.lower,
+        upper=found.upper,
+        verdict=found.verdict,
+        energy=times_power_of_two(W_v @ W_1 @ W_2, 3 * exponent),
+        value_direction=value[: W_v.size],
+        hidden_direction=hidden[: W_2.size],
+        steps=found.steps,
+    )
+
+
+def _rounding_floor(system, W_v, W_1, W_2):
+    """What rounding in the products of the start adds to H, in units of its own rounding."""
+    sizes = (
+        jnp.sqrt(jnp.sum((jnp.abs(W_1) @ jnp.abs(W_2)) ** 2)),
+        jnp.sqrt(jnp.sum((jnp.abs(W_v) @ jnp.abs(W_1)) ** 2)),
+    )
+    speed = jnp.sqrt(jnp.sum(system.velocity[0] ** 2))
+    return speed * jnp.maximum(*sizes)
+
+
+def _still(W_v, W_1, W_2) -> Bool[Array, ""]:
+    """Whether every product of the rate is zero term by term: an equilibrium, exactly."""
+    w, first, second = W_v != 0, W_1 != 0, W_2 != 0
+    moves_w = jnp.any(first & second)
+    moves_first = jnp.any(w) & jnp.any(second)
+    moves_second = jnp.any(first & w[:, None])
+    return ~(moves_w | moves_first | moves_second)
+
+
+def _scalar(W_v, W_1, W_2, exponent):
+    """h = m = 1 in closed form; w ~ ±1/(T* − t) with the signs that the flow ends in."""
+    numbers = jnp.stack([W_v[0], W_1[0, 0], W_2[0]])
+    time = rank_one_blow_up_time(*numbers)
+    finite = jnp.isfinite(time)
+    n, _, m = jnp.where(finite, _final_signs(numbers), 0.0)
+    slack = jnp.where(finite, ROUNDING * time, 0.0)
+    times = jnp.stack([time, time - slack, time + slack])
+    time, lower, upper = times_power_of_two(times, -exponent)
+    verdict = jnp.where(finite, PROVED, NEVER).astype(jnp.int32)
+    return BlowUp(
+        time=time,
+        lower=lower,
+        upper=upper,
+        verdict=Verdict(verdict),
+        energy=times_power_of_two(jnp.prod(numbers), 3 * exponent),
+        value_direction=n[None],
+        hidden_direction=m[None],
+        steps=jnp.zeros_like(verdict),
+    )
+
+
+def _final_signs(numbers):
+    """The number of smallest size takes the sign of the product of the other two."""
+    signs = jnp.sign(numbers)
+    smallest = jnp.arange(3) == jnp.argmin(jnp.abs(numbers))
+    others = jnp.prod(jnp.where(smallest, 1.0, signs))
+    return jnp.where(smallest, others, signs)
