@@ -86,7 +86,7 @@ def test_sigkill_leaves_a_whole_file_and_a_temporary_that_the_next_start_removes
             [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
         )
         assert writer.stdout.readline() == "ready\n"
-        while not path.exists():
+        while not path.exists() and writer.poll() is None:
             time.sleep(0.01)
         time.sleep(delay)
         writer.send_signal(signal.SIGKILL)
