@@ -109,15 +109,15 @@ def advance(
     events: dict[str, Event],
     record: Record,
     dense: Dense,
-    exact: Dense | None,
+    exact: Dense,
     t0: Any,
     t1: Any,
     args: Any,
 ) -> tuple[Record, Any]:
     """The record after a step from t0 to t1, and where a terminal event stops it (else infinity).
 
-    `exact` evaluates the solution by a step of its own where the dense output is less accurate
-    than the steps; crossings are then corrected with it.
+    Crossings are found on the dense output and then corrected with `exact`, which evaluates the
+    solution as accurately as the steps.
     """
     dtype = record.signals.dtype
     points = t0 + (t1 - t0) * jnp.arange(CHECKS + 1, dtype=dtype) / CHECKS
@@ -139,8 +139,7 @@ def advance(
 
         low, high = points[interval], points[interval + 1]
         time = _bisect(partial(signal, dense), low, high)
-        if exact is not None:
-            time = _correct(partial(signal, dense), partial(signal, exact), time, low, high)
+        time = _correct(partial(signal, dense), partial(signal, exact), time, low, high)
         times = times.at[event, counts[event]].set(time, mode="drop")
         return pending.at[interval, event].set(False), times, counts.at[event].add(1)
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class Progress:
-    """Shows how far a solve has come in its own time; silent unless asked for, and off a terminal."""
+    """Shows how far a solve has come in its own time; silent off a terminal or unless asked."""
 
     def __init__(self, wanted: bool, t0: float):
         self.t0 = t0

@@ -190,7 +190,7 @@ def _find_events(problem: Problem, s: Stepping, dense: ev.Dense, t1: Any, kept: 
     """
     if not problem.events:
         return s.record, s.stop
-    exact = None if _accurate_dense_output(problem.solver) else partial(_step_to, problem, s)
+    exact = partial(_step_to, problem, s)
     return jax.lax.cond(
         kept & jnp.isinf(s.stop),
         lambda: ev.advance(problem.events, s.record, dense, exact, s.t, t1, problem.args),
@@ -198,13 +198,9 @@ def _find_events(problem: Problem, s: Stepping, dense: ev.Dense, t1: Any, kept: 
     )
 
 
-def _accurate_dense_output(solver: diffrax.AbstractAdaptiveSolver) -> bool:
-    """Whether the dense output is about as accurate as the steps (explicit Runge–Kutta pairs)."""
-    return isinstance(solver, diffrax.Tsit5 | diffrax.Dopri5 | diffrax.Dopri8)
-
-
 def _step_to(problem: Problem, s: Stepping, t: Any) -> tuple[Any, Any]:
-    """State and rate at a time inside the current step, by a step of its own."""
+    """State and rate at a time inside the current step, by a step of its own: more accurate than
+    the dense output, most of all its derivative."""
     made_jump = jnp.asarray(False)
     term = diffrax.ODETerm(problem.rate)
     y, *_ = problem.solver.step(term, s.t, t, s.y, problem.args, s.solver_state, made_jump)
