@@ -2,7 +2,7 @@
 
 import math
 import sys
-from typing import Any, Self
+from typing import Any
 
 
 class Progress:
@@ -17,7 +17,7 @@ class Progress:
             shape = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
             self.bar = tqdm(total=1.0, file=sys.stderr, bar_format=shape, leave=False)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
