@@ -1,1 +1,8 @@
-"""Figures, tables and the report page: the only room that draws."""
+"""Figures and tables: what leaves the house, on the right."""
+
+from flowsim.report import figures as figures
+from flowsim.report.saving import save_figure as save_figure
+from flowsim.report.style import figure_style as figure_style
+from flowsim.report.tables import csv_table as csv_table
+from flowsim.report.tables import markdown_table as markdown_table
+from flowsim.report.tables import save_table as save_table

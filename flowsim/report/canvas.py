@@ -1,0 +1,64 @@
+"""Figures without pyplot: nothing global is read, changed or shown."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flowsim.report.style import GREY, ONE_COLUMN
+
+UNTRUSTED = "untrusted"
+LETTERS_AN_INCH = 18.0
+HANDLE_LETTERS = 6
+
+
+def new_figure(width: float = ONE_COLUMN, height: float = 2.4) -> Any:
+    """An empty `Figure` with its own Agg canvas and constrained layout; sizes in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def axes_or_new(ax: Any, width: float = ONE_COLUMN, height: float = 2.4) -> Any:
+    """The axes given, or those of a new figure."""
+    return new_figure(width, height).add_subplot() if ax is None else ax
+
+
+def mark_untrusted(ax: Any, run: Any, size: float = 13) -> None:
+    """A run whose invariants drifted beyond its tolerance says so on every picture of it."""
+    if bool(run.trusted):
+        return
+    mark = ax.text(
+        0.5, 0.5, "untrusted run", transform=ax.transAxes, ha="center", va="center", rotation=20,
+        fontsize=size, fontweight="bold", color="#B00000", alpha=0.55, zorder=10, gid=UNTRUSTED,
+    )  # fmt: skip
+    mark.set_in_layout(False)
+
+
+def legend_below(ax: Any) -> None:
+    """The legend under the x label, where it cannot cover a curve."""
+    from matplotlib.transforms import ScaledTranslation
+
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    figure = ax.get_figure(root=True)
+    below = ax.transAxes + ScaledTranslation(0, -27 / 72, figure.dpi_scale_trans)
+    ax.legend(
+        handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below,
+        ncols=legend_columns(labels, LETTERS_AN_INCH * figure.get_figwidth()), labelcolor=GREY,
+    )  # fmt: skip
+
+
+def legend_columns(labels: Sequence[str], letters: float) -> int:
+    """The largest number of legend columns that fit in so many letters (at least one)."""
+    widths = [HANDLE_LETTERS + len(re.sub(r"\\[a-z]+|[$^_{}\\ ]", "", text)) for text in labels]
+
+    def needed(columns: int) -> int:
+        return sum(max(column) for column in np.array_split(widths, columns))
+
+    return max([c for c in range(1, len(widths) + 1) if needed(c) <= letters], default=1)

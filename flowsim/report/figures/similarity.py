@@ -1,0 +1,116 @@
+"""Reordered cosine-similarity matrices at the four moments of a run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from flowsim.observables import reordered_similarity
+from flowsim.report.canvas import mark_untrusted, new_figure
+from flowsim.report.style import SIMILARITY_MAP, TWO_COLUMNS, figure_style, symbol
+from flowsim.trajectory import Trajectory
+
+MOMENTS = ("start", "blow-up", "onset", "end")
+
+
+def moments(run: Trajectory, blow_up_time: Any = None) -> dict[str, float | None]:
+    """Times of start, blow-up (predicted if given, else the escape), onset and end on the run's
+    clock; None for what did not happen within it."""
+    first, last = float(run.times[0]), float(run.times[len(run) - 1])
+    blow_up = run.event_times.get("escape") if blow_up_time is None else blow_up_time
+    found = {"start": first, "blow-up": blow_up, "onset": run.event_times.get("onset"), "end": last}
+    times = {name: None if time is None else float(time) for name, time in found.items()}
+    return {
+        name: time if time is not None and first <= time <= last else None
+        for name, time in times.items()
+    }
+
+
+def similarity_matrices(
+    run: Trajectory,
+    matrix: str = "W_Q",
+    *,
+    axes: Any = None,
+    blow_up_time: Any = None,
+    compact: bool = False,
+) -> Any:
+    """Cosine similarity of the rows of one matrix at start, blow-up, onset and end (Figure 1a).
+
+    Rows are sorted by the top eigenvector at each time. Look for: a bare diagonal at the start; two
+    blocks of +1 with −1 between them where all rows share one line. W_V and W^[1] show the blocks
+    from the blow-up on, W_Q and W_K only well after the onset.
+
+    Args:
+        matrix: field of the states.
+        axes: four axes; None makes a figure.
+        blow_up_time: the predicted T* on the run's clock; None takes the escape.
+        compact: small panels without ticks and without a bar of colours of their own.
+    Returns:
+        The four axes. A moment that did not happen leaves a panel that says so.
+    """
+    with figure_style():
+        if axes is None:
+            axes = new_figure(TWO_COLUMNS, 2.1).subplots(1, 4)
+        axes = np.asarray(axes, dtype=object).ravel()
+        image = None
+        for ax, (name, time) in zip(axes, moments(run, blow_up_time).items(), strict=True):
+            ax.set_title(_heading(name, time, blow_up_time), fontweight="normal", pad=2)
+            image = _panel(ax, run, matrix, time) or image
+            _frame(ax, matrix, compact, first=ax is axes[0])
+            mark_untrusted(ax, run, 5.5 if compact else 11)
+        if not compact:
+            figure = axes[0].figure
+            bar = figure.colorbar(image, ax=list(axes), shrink=0.85, pad=0.015, ticks=[-1, 0, 1])
+            bar.set_label("cosine similarity")
+    return axes
+
+
+def _panel(ax: Any, run: Trajectory, matrix: str, time: float | None) -> Any:
+    ax.set_aspect("equal")
+    if time is None:
+        ax.text(0.5, 0.5, "not reached", transform=ax.transAxes, ha="center", va="center")
+        return None
+    W = jnp.asarray(getattr(run.evaluate(time), matrix))
+    return ax.imshow(
+        np.asarray(reordered_similarity(W)), vmin=-1, vmax=1, cmap=SIMILARITY_MAP,
+        interpolation="nearest", rasterized=True,
+    )  # fmt: skip
+
+
+def _frame(ax: Any, matrix: str, compact: bool, first: bool) -> None:
+    ax.spines[:].set_visible(False)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    if not compact:
+        ax.set_xlabel("row, reordered")
+    if first and not compact:
+        ax.set_ylabel(f"row of {symbol(matrix)}, reordered")
+
+
+def _heading(name: str, time: float | None, blow_up_time: Any) -> str:
+    if time is None or blow_up_time is None:
+        return name
+    share = time / float(blow_up_time)
+    if share in (0.0, 1.0):
+        return {0.0: name, 1.0: f"{name} ($T^*$)"}[share]
+    return f"{name} ({share:.{3 if abs(share - 1) > 0.01 else 5}f} $T^*$)"
+
+
+def similarity_gallery(
+    run: Trajectory,
+    matrices: Sequence[str] = ("W_V", "W_1", "W_Q", "W_K"),
+    *,
+    blow_up_time: Any = None,
+) -> Any:
+    """`similarity_matrices` of several matrices, one a row; a (matrices, 4) array of axes."""
+    with figure_style():
+        figure = new_figure(TWO_COLUMNS, 0.3 + 1.55 * len(matrices))
+        axes = figure.subplots(len(matrices), 4, squeeze=False)
+        for row, matrix in zip(axes, matrices, strict=True):
+            similarity_matrices(run, matrix, axes=row, blow_up_time=blow_up_time, compact=True)
+            row[0].set_ylabel(f"rows of {symbol(matrix)}")
+        image = next(ax.images[0] for ax in axes.flat if ax.images)
+        bar = figure.colorbar(image, ax=axes, shrink=0.5, pad=0.015, ticks=[-1, 0, 1])
+        bar.set_label("cosine similarity")
+    return axes
