@@ -31,6 +31,11 @@ def _block(problem, stepping, budget):
 
 
 @eqx.filter_jit
+def _explain(problem, stepping):
+    return stepper.explain_collapse(problem, stepping)
+
+
+@eqx.filter_jit
 def _rates(rate, args, saved):
     """The vector field at the saved rows."""
 
@@ -63,6 +68,8 @@ def run_blocks(problem: stepper.Problem, t0: Any, y0: Any, progress: bool) -> Tr
             if full:
                 pieces.append(_taken(problem, stepping.saved))
                 stepping = eqx.tree_at(lambda s: s.saved, stepping, stepping.saved.emptied())
+    if stepping.outcome.failed:
+        stepping = eqx.tree_at(lambda s: s.outcome, stepping, _explain(problem, stepping))
     stepping = _with_end(stepping)
     if int(stepping.saved.count):
         pieces.append(_taken(problem, stepping.saved))
@@ -128,7 +135,7 @@ def run_traced(problem: stepper.Problem, t0: Any, y0: Any) -> Trajectory:
         rates=None,
         event_times=dict(zip(problem.events, record.first, strict=True)),
         crossings=dict(zip(problem.events, record.times, strict=True)),
-        outcome=stepping.outcome,
+        outcome=stepper.explain_collapse(problem, stepping),
         stats={"accepted": stepping.accepted, "rejected": stepping.rejected},
         count=stepping.saved.count,
     )

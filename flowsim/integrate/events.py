@@ -7,7 +7,7 @@ output, to rounding. An event never fires at the start, where nothing has change
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,6 +23,8 @@ CHECKS = 8
 KEPT = 64
 #: Bisections of one crossing: 2⁻⁵² of a check interval.
 BISECTIONS = 52
+#: Secant corrections of a crossing with the exact solution.
+SECANTS = 2
 
 
 class Event(eqx.Module):
@@ -39,7 +41,7 @@ class Event(eqx.Module):
     """
 
     condition: Callable
-    direction: Literal["up", "down", "both"] = eqx.field(static=True, default="up")
+    direction: str = eqx.field(static=True, default="up")
     terminal: bool = eqx.field(static=True, default=False)
     decline: float | None = eqx.field(static=True, default=None)
     with_rate: bool = eqx.field(static=True, default=False)
@@ -49,7 +51,7 @@ class Event(eqx.Module):
         if not callable(self.condition):
             raise TypeError(f"condition must be callable; got {checks.shown(self.condition)}")
         if self.decline is not None:
-            checks.between("decline", self.decline, 0, 1)
+            checks.between("decline", self.decline, 0.0, 1.0)
 
 
 class Record(eqx.Module):
@@ -138,8 +140,9 @@ def advance(
             return signals(events, solution, t, args, dtype)[event] - levels[interval, event]
 
         low, high = points[interval], points[interval + 1]
-        time = _bisect(partial(signal, dense), low, high)
-        time = _correct(partial(signal, dense), partial(signal, exact), time, low, high)
+        rising = after[interval, event] > before[interval, event]
+        time = _bisect(partial(signal, dense), low, high, rising)
+        time = _correct(partial(signal, exact), time, low, high)
         times = times.at[event, counts[event]].set(time, mode="drop")
         return pending.at[interval, event].set(False), times, counts.at[event].add(1)
 
@@ -161,9 +164,8 @@ def _fill_forward(values: Float[Array, "points events"]) -> Float[Array, "points
     return jax.lax.scan(fill, values[0], values)[1]
 
 
-def _bisect(function: Callable, low: Any, high: Any) -> Any:
+def _bisect(function: Callable, low: Any, high: Any, rising: Any) -> Any:
     """A zero of a function of changing sign, to rounding."""
-    rising = function(high) >= 0
 
     def halve(_, bracket):
         low, high = bracket
@@ -175,14 +177,21 @@ def _bisect(function: Callable, low: Any, high: Any) -> Any:
     return jax.lax.fori_loop(0, BISECTIONS, halve, (low, high))[1]
 
 
-def _correct(dense: Callable, exact: Callable, time: Any, low: Any, high: Any) -> Any:
-    """Two Newton corrections of a zero of the dense output, with its slope and exact values."""
-    width = high - low
-    before, after = jnp.maximum(time - width / 64, low), jnp.minimum(time + width / 64, high)
-    slope = (dense(after) - dense(before)) / (after - before)
+def _correct(exact: Callable, time: Any, low: Any, high: Any) -> Any:
+    """A zero of the exact signal by secants, from a zero of the dense output's.
 
-    def correct(_, t):
-        shift = exact(t) / jnp.where(slope != 0, slope, jnp.inf)
-        return jnp.clip(t - shift, low, high)
+    The first pass only evaluates beside that zero, to have a second point.
+    """
+    span = (high - low) / 64
+    aside = jnp.where(time + span <= high, time + span, time - span)
 
-    return jax.lax.fori_loop(0, 2, correct, time)
+    def secant(i, carry):
+        t, other, other_value = carry
+        value = exact(t)
+        slope = (value - other_value) / jnp.where(t != other, t - other, 1)
+        usable = (t != other) & (slope != 0) & jnp.isfinite(slope)
+        closer = jnp.where(usable, t - value / jnp.where(usable, slope, 1), t)
+        return jnp.where(i == 0, time, jnp.clip(closer, low, high)), t, value
+
+    start = aside, aside, jnp.zeros_like(time)
+    return jax.lax.fori_loop(0, 1 + SECANTS, secant, start)[0]

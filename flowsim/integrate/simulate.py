@@ -27,7 +27,7 @@ PLATEAU_FRACTION = 0.05
 ONSET_GROWTH = 2.0
 #: Stage 2 is followed for at least this many units 1/κ of training time past its onset, and the
 #: escape is waited for during this many units 1/(κ ε).
-STAGE_2_UNITS, PATIENCE = 3.0, 1e3
+STAGE_2_UNITS, PATIENCE = 5.0, 1e3
 #: A run is trusted while its conserved matrices drift by less than this many tolerances.
 DRIFT_CLASS = 1e3
 

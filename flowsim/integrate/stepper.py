@@ -235,20 +235,8 @@ def _save_times(problem: Problem, s: Stepping, dense: ev.Dense, t1: Any) -> Step
 
 def _judge(problem: Problem, s: Stepping, refused: Any, finite: Any) -> Stepping:
     """The outcome after an attempt: still running, or how the solve ended."""
-    eps = jnp.finfo(s.t.dtype).eps
-    smallest = COLLAPSE_ULPS * eps * jnp.abs(s.t) + jnp.finfo(s.t.dtype).tiny
-    collapsed = refused & (s.t_next - s.t <= smallest)
-    growth_time = jax.lax.cond(
-        collapsed,
-        lambda: scales.growth_time(s.y, problem.rate(s.t, s.y, problem.args)),
-        lambda: -jnp.ones_like(s.t),
-    )
-    blows_up = (growth_time > 0) & (growth_time <= BLOW_UP_RATIO * smallest)
-    failure = jnp.where(
-        blows_up,
-        Outcome.of("blow_up").code,
-        jnp.where(finite, Outcome.of("step_too_small").code, Outcome.of("non_finite").code),
-    )
+    collapsed = refused & (s.t_next - s.t <= _smallest_step(s.t))
+    failure = jnp.where(finite, Outcome.of("step_too_small").code, Outcome.of("non_finite").code)
     reached = s.t >= problem.end(s.record.first)
     spent = s.accepted + s.rejected >= problem.max_steps
     code = jnp.where(spent, Outcome.of("too_many_steps").code, s.outcome.code)
@@ -256,3 +244,17 @@ def _judge(problem: Problem, s: Stepping, refused: Any, finite: Any) -> Stepping
     code = jnp.where(reached, Outcome.of("reached_end").code, code)
     code = jnp.where(s.t >= s.stop, Outcome.of("event").code, code)
     return eqx.tree_at(lambda s: s.outcome, s, Outcome(code))
+
+
+def _smallest_step(t: Any) -> Any:
+    """Steps shorter than this no longer move t as they should."""
+    kind = jnp.finfo(t.dtype)
+    return COLLAPSE_ULPS * kind.eps * jnp.abs(t) + kind.tiny
+
+
+def explain_collapse(problem: Problem, s: Stepping) -> Outcome:
+    """The outcome, with a collapse of the step told from a blow-up by how fast the state grows."""
+    collapsed = (s.outcome == "step_too_small") | (s.outcome == "non_finite")
+    growth_time = scales.growth_time(s.y, problem.rate(s.t, s.y, problem.args))
+    blows_up = (growth_time > 0) & (growth_time <= BLOW_UP_RATIO * _smallest_step(s.t))
+    return Outcome(jnp.where(collapsed & blows_up, Outcome.of("blow_up").code, s.outcome.code))

@@ -112,5 +112,5 @@ def test_a_vector_condition_is_refused():
 
 
 def test_an_unknown_direction_is_refused():
-    with pytest.raises(ValueError, match="direction must be one of"):
+    with pytest.raises(ValueError, match="direction must be one of up, down, both"):
         Event(x, "sideways")

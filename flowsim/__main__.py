@@ -1,0 +1,7 @@
+"""`python -m flowsim` is the command line."""
+
+import sys
+
+from flowsim.cli import main
+
+sys.exit(main())

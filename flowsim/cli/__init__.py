@@ -1,0 +1,3 @@
+"""The command line: one file a command; the only room that prints."""
+
+from flowsim.cli.main import main as main

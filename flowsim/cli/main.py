@@ -1,0 +1,43 @@
+"""Entry point: reads the command, turns double precision on, maps endings to exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from flowsim.cli import blowup, info, run
+from flowsim.cli.parser import BadUsageError, build_parser
+
+COMMANDS = (run, blowup, info)
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0 (done), 1 (the run failed) or 2 (bad input)."""
+    try:
+        options = build_parser(COMMANDS).parse_args(arguments)
+        configure_jax(options.cache)
+        return options.execute(options)
+    except (ValueError, TypeError, ImportError, BadUsageError) as error:
+        print(f"flowsim: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("flowsim: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def configure_jax(cache: str | None) -> None:
+    """Double precision, and the compilation cache if one was asked for."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    if cache:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def one_line(error: Exception) -> str:
+    """What an exception says, on one line."""
+    return " ".join(str(error).split()) or type(error).__name__

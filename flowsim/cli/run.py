@@ -1,0 +1,74 @@
+"""`flowsim run`: one start through both stages, with figures and a summary."""
+
+import argparse
+from typing import Any
+
+from flowsim import storage
+from flowsim.outcome import FAILURES
+
+EXAMPLE = "Example: flowsim run --task gaussian --scale 1e-3 --out my-run"
+#: Flags that are configuration keys of the same name.
+FLAGS: dict[str, Any] = {
+    "task": str,
+    "scale": float,
+    "width": int,
+    "seed": int,
+    "activation": str,
+    "loss": str,
+}
+
+
+def add(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "run", help="simulate both stages of one start", description=__doc__, epilog=EXAMPLE
+    )
+    parser.add_argument("--config", metavar="FILE.toml", help="a configuration to start from")
+    parser.add_argument("--task", help="digits (default), gaussian, or FILE.npz with X and y")
+    parser.add_argument("--scale", type=float, help="ε, scale of the start (default 1e-2)")
+    parser.add_argument("--width", type=int, help="token width d (default 16)")
+    parser.add_argument("--seed", type=int, help="seed of the start (default 0)")
+    parser.add_argument("--activation", help="tanh (default), gelu, silu or identity")
+    parser.add_argument("--loss", help="exponential (default) or logistic")
+    parser.add_argument("--out", default="flowsim-run", help="result folder (default %(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier run")
+    parser.add_argument("--json", action="store_true", help="print summary.json")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="any other setting")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run it and print what came out."""
+    from flowsim.experiments import config as configuration
+    from flowsim.experiments import two_stage
+
+    config = configuration.resolve(
+        two_stage.TwoStage,
+        file=options.config,
+        flags={name: getattr(options, name) for name in FLAGS},
+        pairs=options.overrides,
+    )
+    summary = two_stage.run(config, options.out, overwrite=options.overwrite, progress=True)
+    print(storage.json_text(summary) if options.json else text(summary, options.out))
+    return int(summary["outcome"] in FAILURES)
+
+
+def text(summary: dict[str, Any], out: str) -> str:
+    """The summary for a person."""
+    blow_up, onset, final = summary["blow_up"], summary["onset"], summary["final"]
+    lines = [
+        f"task {summary['task']}, scale {summary['scale']:g}, seed {summary['seed']}",
+        f"blow-up   predicted {_time(blow_up['predicted'])} ({blow_up['verdict']}), simulated "
+        f"{_time(blow_up['simulated'])}, relative difference {_time(blow_up['relative_error'])}",
+        f"onset     predicted {_time(onset['predicted'])}, simulated {_time(onset['simulated'])}",
+        f"end       {_time(final['time'])} ({summary['outcome']}), loss {final['loss']:.4g}, "
+        f"effective rank of W_Q {final['effective_ranks']['W_Q']:.2f}",
+        f"results   {out}",
+    ]
+    if not summary["trusted"]:
+        lines.insert(-1, "untrusted: the run failed, or its conserved quantities drifted")
+    return "\n".join(lines)
+
+
+def _time(value: float | None) -> str:
+    return "—" if value is None else f"{value:.6g}"
