@@ -31,7 +31,10 @@ FIGURES = (
     "similarity",
 )
 #: What a run leaves besides its summary and configuration.
-FILES = ("trajectory.nc", *(f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")))
+FILES = (
+    "trajectory.nc",
+    *(f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")),
+)
 MATRICES = ("W_Q", "W_K", "W_V", "W_1", "W_2")
 
 
