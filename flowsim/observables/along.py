@@ -21,8 +21,9 @@ def along(
 ) -> Any:
     """function(state) at every saved time, as NumPy arrays with time first.
 
-    `chunk` states are evaluated at once. The compiled code is kept for the next call with the same
-    function (a function of the module, or an `eqx.Partial` of one; a new lambda compiles again).
+    `chunk` states are evaluated at once, which bounds the memory; the last chunk is filled up with
+    repetitions of the last state. The compiled code is kept for the next run of any length with
+    the same function (one of a module, or an `eqx.Partial` of one; a new lambda compiles again).
 
     Args:
         trajectory: one run; rows that are padding are dropped.
@@ -34,11 +35,17 @@ def along(
     if with_rates and trajectory.rates is None:
         raise checks.fail("trajectory.rates", "be saved for this observable", None)
     run = trajectory.trim()
+    count = len(run)
     trees = (run.states, run.rates) if with_rates else (run.states,)
-    arguments = jax.tree.map(jnp.asarray, trees)
-    return jax.tree.map(np.asarray, _mapped(function, arguments, chunk))
+    on_host = jax.tree.map(np.asarray, trees)
+    parts = []
+    for start in range(0, count, chunk):
+        rows = np.minimum(np.arange(start, start + min(chunk, count)), count - 1)
+        part = _mapped(function, jax.tree.map(lambda W, rows=rows: jnp.asarray(W[rows]), on_host))
+        parts.append(jax.tree.map(np.asarray, part))
+    return jax.tree.map(lambda *blocks: np.concatenate(blocks)[:count], *parts)
 
 
 @eqx.filter_jit
-def _mapped(function: Callable[..., Any], arguments: tuple, chunk: int) -> Any:
-    return jax.lax.map(lambda args: function(*args), arguments, batch_size=chunk)
+def _mapped(function: Callable[..., Any], arguments: tuple) -> Any:
+    return jax.vmap(function)(*arguments)

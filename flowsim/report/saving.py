@@ -1,6 +1,8 @@
 """Figures and tables on disk: each file is whole or absent."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +34,24 @@ def save_figure(
     """
     folder = made_folder(folder)
     figure = figure_of(figure)
-    written = []
-    with figure_style():
-        for kind in formats:
-            path = folder / f"{name}.{kind}"
+    paths = [folder / f"{name}.{kind}" for kind in formats]
+    with figure_style(), laid_out(figure):
+        for kind, path in zip(formats, paths, strict=True):
             with storage.whole_file(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=METADATA.get(kind))
-            written.append(path)
-    return written
+    return paths
+
+
+@contextmanager
+def laid_out(figure: Any) -> Iterator[None]:
+    """Compute the layout once for all that is saved in the block: it takes longer than drawing."""
+    engine = figure.get_layout_engine()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
 
 
 def made_folder(folder: str | os.PathLike) -> Path:

@@ -55,15 +55,14 @@ def test_rates_that_were_not_saved_are_named():
         obs.along(trajectory, obs.relative_rates, with_rates=True)
 
 
-def test_one_compilation_serves_new_data():
+def test_one_compilation_serves_new_data_and_lengths():
     traces = []
 
     def observable(direction, theta):
         traces.append(1)
         return obs.condensation_rate(theta.W_V, direction)
 
-    for direction in (jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])):
-        obs.along(run(), eqx.Partial(observable, direction))
-    after_first_shape = len(traces)
-    obs.along(run(), eqx.Partial(observable, jnp.array([0.0, 0.6, 0.8])))
-    assert len(traces) == after_first_shape
+    for times, direction in [(7, [1.0, 0.0, 0.0]), (7, [0.0, 0.6, 0.8]), (10, [0.0, 1.0, 0.0])]:
+        values = obs.along(run(times), eqx.Partial(observable, jnp.array(direction)), chunk=3)
+        assert values.shape == (times,)
+    assert len(traces) == 1

@@ -53,15 +53,15 @@ def test_signs_survive_tiny_float32_weights():
 
 def test_shares_of_random_starts():
     """½, ½ + 1/(2 size) and about ¼ at d = 64, over 20 starts (theory.md, section 10)."""
-    d = 64
-    keys = jax.random.split(jax.random.key(0), 20)
-    v = jnp.zeros(d).at[0].set(1.0)
-
-    @jax.vmap
-    def shares(key):
-        return obs.condensation_condition(gaussian_parameters(key, d, scale=1e-3), v)
-
-    means = {name: float(jnp.mean(x)) for name, x in shares(keys).items()}
+    d, starts = 64, 20
+    random = np.random.default_rng(0)
+    structure = jax.tree.structure(gaussian_parameters(jax.random.key(0), 4, scale=1.0))
+    shapes = [(1, 1), (1, 1), (d, d), (d, d), (d,)]
+    leaves = [jnp.asarray(1e-3 * random.standard_normal((starts, *shape))) for shape in shapes]
+    v = jnp.asarray(np.eye(d)[0])
+    shares = jax.vmap(obs.condensation_condition, (0, None))
+    found = shares(jax.tree.unflatten(structure, leaves), v)
+    means = {name: float(np.mean(x)) for name, x in found.items()}
     # indices share one start's weights, so shares scatter by about 0.06 a start: 0.015 for 20
     expected = {"A1 hidden": 0.5, "A1 value": 0.5, "A1": 0.251, "A2": 0.261}
     expected |= {"A2 hidden": 0.5 + 1 / 128, "A2 value": 0.5 + 1 / 128}

@@ -95,9 +95,11 @@ CONDENSATION_LABELS = {
 }
 
 
-def condensation_function(*directions: Any) -> Any:
-    """State → the condensation rates that the figure draws; directions v, n, m, u_1, v_1."""
-    return eqx.Partial(_condensation, *directions)
+def condensation_function(
+    v: Any, n: Any = None, m: Any = None, u1: Any = None, v1: Any = None
+) -> Any:
+    """State → the condensation rates that the figure draws."""
+    return eqx.Partial(_condensation, v, n, m, u1, v1)
 
 
 def condition_function(direction: Any) -> Any:
