@@ -9,7 +9,7 @@ import numpy as np
 from flowsim.report.style import GREY, ONE_COLUMN
 
 UNTRUSTED = "untrusted"
-LETTERS_AN_INCH = 18.0
+LETTERS_AN_INCH = 17.5
 HANDLE_LETTERS = 6
 
 
