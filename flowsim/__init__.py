@@ -11,6 +11,8 @@ from flowsim import tasks as tasks
 from flowsim.blow_up import BlowUp as BlowUp
 from flowsim.blow_up import Verdict as Verdict
 from flowsim.blow_up import blow_up_time as blow_up_time
+from flowsim.descent import descend as descend
+from flowsim.descent import train as train
 from flowsim.integrate import Event as Event
 from flowsim.integrate import integrate as integrate
 from flowsim.integrate import simulate as simulate
