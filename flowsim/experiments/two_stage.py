@@ -157,7 +157,9 @@ def blow_up_summary(setting: Setting, blow_up: BlowUp, simulated: float | None) 
     """Predicted T* in training time with its bounds, and the escape of the simulated model."""
     kappa, energy = setting.kappa, float(blow_up.energy)
     predicted = _finite(float(blow_up.time) / kappa)
-    both = predicted is not None and simulated is not None
+    error = None
+    if predicted is not None and simulated is not None:
+        error = abs(simulated - predicted) / predicted
     return {
         "predicted": predicted,
         "lower": _finite(float(blow_up.lower) / kappa),
@@ -165,7 +167,7 @@ def blow_up_summary(setting: Setting, blow_up: BlowUp, simulated: float | None) 
         "bound_paper": energy ** (-1 / 3) / kappa if energy > 0 else None,
         "verdict": blow_up.verdict.name,
         "simulated": simulated,
-        "relative_error": abs(simulated - predicted) / predicted if both else None,
+        "relative_error": error,
     }
 
 
@@ -186,7 +188,7 @@ def draw(setting: Setting, trajectory: Trajectory, blow_up: BlowUp, folder: Path
     from flowsim.report import figures, save_figure
 
     time_star = _finite(float(blow_up.time) / setting.kappa)
-    shared = {"blow_up_time": time_star}
+    shared: dict[str, Any] = {"blow_up_time": time_star}
     direction = setting.net.direction(setting.task)
     drawn = (
         figures.two_stage_overview(trajectory, setting.net, setting.task, **shared),

@@ -123,8 +123,7 @@ def _trajectory(problem: stepper.Problem, s: stepper.Stepping, pieces: list, sec
 
 def run_traced(problem: stepper.Problem, t0: Any, y0: Any) -> Trajectory:
     """The solve inside a JAX transformation: one block, padded rows."""
-    sparse = problem.times is None
-    times = jnp.stack([t0]) if sparse else problem.times
+    times = jnp.stack([t0]) if problem.times is None else problem.times
     problem = eqx.tree_at(lambda p: p.times, problem, times, is_leaf=lambda x: x is None)
     stepping = stepper.begin(problem, t0, y0, times.shape[0] + 1)
     stepping = _with_end(stepper.block(problem, stepping, problem.max_steps))

@@ -188,7 +188,7 @@ def _finished(run: Trajectory, tail: Array, rtol: Array) -> Trajectory:
         del times["plateau"], crossings["plateau"]
     drift = largest_drift(run.states)
     stats = {**run.stats, "conserved_drift": drift if traced else float(drift)}
-    trusted = drift <= DRIFT_CLASS * rtol
+    trusted: Any = drift <= DRIFT_CLASS * rtol
     if not traced:
         times = dict(sorted(times.items(), key=lambda item: item[1]))
         trusted = bool(trusted) and not run.outcome.failed

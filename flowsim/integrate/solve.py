@@ -159,12 +159,18 @@ def _tolerance(atol: Any, y0: Any) -> Any:
     """One absolute tolerance for each leaf, or None for the default."""
     if atol is None:
         return None
-    if jax.tree.structure(atol) != jax.tree.structure(y0):
+    if not same_structure(atol, y0):
         atol = jax.tree.map(lambda _: checks.number("atol", atol), y0)
     for value in jax.tree.leaves(atol):
         if not checks.is_traced(value) and not np.all(np.asarray(value) >= 0):
             raise checks.fail("atol", "not be negative", value)
     return jax.tree.map(lambda a, x: jnp.asarray(a, x.dtype), atol, y0)
+
+
+def same_structure(first: Any, second: Any) -> bool:
+    """Whether two pytrees have the same containers."""
+    trees: list[Any] = [jax.tree.structure(tree) for tree in (first, second)]
+    return trees[0] == trees[1]
 
 
 def _check_rate(rate: Callable, t0: Any, y0: Any, args: Any) -> None:
@@ -177,7 +183,7 @@ def _check_rate(rate: Callable, t0: Any, y0: Any, args: Any) -> None:
             "use jnp.where or jax.lax.cond instead of if, and jax.lax.while_loop instead of while"
         ) from error
     describe = lambda tree: jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree)  # noqa: E731
-    if jax.tree.structure(out) != jax.tree.structure(y0) or describe(out) != describe(y0):
+    if not same_structure(out, y0) or describe(out) != describe(y0):
         raise checks.fail(
             "flow", f"return the state's structure, shapes and types, {describe(y0)}", describe(out)
         )

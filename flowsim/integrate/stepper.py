@@ -140,7 +140,7 @@ def attempt(problem: Problem, s: Stepping) -> Stepping:
     finite = scales.all_finite(y1) & (result == diffrax.RESULTS.successful)
     ratio = jnp.where(finite & jnp.isfinite(ratio), ratio, jnp.inf)
     one = jnp.ones_like(ratio)
-    order = solver.error_order(term)
+    order: Any = solver.error_order(term)
     kept, _, t_next, _, controller_state, _ = controller().adapt_step_size(
         s.t, t1, one, one, problem.args, ratio, order, s.controller_state
     )
