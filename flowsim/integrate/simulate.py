@@ -107,7 +107,7 @@ def simulate(
     *,
     t1: Any = None,
     times: Any = None,
-    events: dict[str, Event] | None = None,
+    events: dict[str, Any] | None = None,
     solver: Any = "dopri8",
     rtol: Any = 1e-8,
     max_steps: int = 100_000,

@@ -33,7 +33,7 @@ def integrate(
     t0: Any = 0.0,
     args: Any = None,
     times: Any = None,
-    events: dict[str, Event] | None = None,
+    events: dict[str, Any] | None = None,
     solver: Any = "dopri8",
     rtol: Any = 1e-8,
     atol: Any = None,
@@ -93,7 +93,7 @@ def run(
     *,
     args: Any = None,
     times: Any = None,
-    events: dict[str, Event] | None = None,
+    events: dict[str, Any] | None = None,
     solver: Any = "dopri8",
     rtol: Any = 1e-8,
     atol: Any = None,
@@ -147,7 +147,7 @@ def _times(times: Any, t0: Any, t1: Any) -> Any:
     return times
 
 
-def _events(events: dict[str, Event] | None) -> dict[str, Event]:
+def _events(events: dict[str, Any] | None) -> dict[str, Event]:
     events = {} if events is None else dict(events)
     for name, event in events.items():
         if not isinstance(event, Event):
