@@ -14,6 +14,7 @@ from flowsim.blow_up.reduced import in_original_units, solve
 from flowsim.blow_up.reduction import smaller_garnier
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING
+from flowsim.blow_up.two_part import BITS
 from flowsim.blow_up.verdict import NEVER, PROVED, Verdict
 
 
@@ -86,7 +87,7 @@ def blow_up_of_weights(
 
 def _matrices(W_v, W_1, W_2, exponent):
     system, exchanged = smaller_garnier(W_v, W_1, W_2)
-    found = solve(system, _rounding_floor(system, W_v, W_1, W_2), _still(W_v, W_1, W_2))
+    found = solve(system, _start_uncertainty(system, W_1), _still(W_v, W_1, W_2))
     found = in_original_units(found, exponent)
     rows = found.direction
     value, hidden = jnp.where(exchanged, rows[::-1], rows)
@@ -95,21 +96,18 @@ def _matrices(W_v, W_1, W_2, exponent):
         lower=found.lower,
         upper=found.upper,
         verdict=found.verdict,
-        energy=times_power_of_two(W_v @ W_1 @ W_2, 3 * exponent),
+        energy=found.energy,
         value_direction=value[: W_v.size],
         hidden_direction=hidden[: W_2.size],
         steps=found.steps,
     )
 
 
-def _rounding_floor(system, W_v, W_1, W_2):
-    """What rounding in the products of the start adds to H, in units of its own rounding."""
-    sizes = (
-        jnp.sqrt(jnp.sum((jnp.abs(W_1) @ jnp.abs(W_2)) ** 2)),
-        jnp.sqrt(jnp.sum((jnp.abs(W_v) @ jnp.abs(W_1)) ** 2)),
-    )
+def _start_uncertainty(system, W_1):
+    """Relative rounding of x = W_1 W_2 in two parts: large only where its terms cancel."""
     speed = jnp.sqrt(jnp.sum(system.velocity[0] ** 2))
-    return speed * jnp.maximum(*sizes)
+    terms = jnp.sqrt(jnp.sum(W_1 * W_1)) * jnp.sqrt(jnp.sum(system.position[1] ** 2))
+    return jnp.where(speed > 0, ROUNDING * 2.0**-BITS * terms / speed, 0.0)
 
 
 def _still(W_v, W_1, W_2) -> Bool[Array, ""]:

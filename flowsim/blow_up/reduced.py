@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from flowsim.blow_up.bounds import garnier_bounds
-from flowsim.blow_up.reduction import Garnier
+from flowsim.blow_up.reduction import Garnier, theta_offset
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING, Progress, integrate_to_blow_up
 from flowsim.blow_up.verdict import NEVER, PROVED, UNDECIDED, Verdict
@@ -53,60 +52,51 @@ def reduced_blow_up_time(
         jnp.sqrt(jnp.abs(shift)),
     ]
     exponent = binary_exponent(jnp.max(jnp.stack(sizes)))
-    system = Garnier(
-        position=times_power_of_two(position, -exponent)[None],
-        velocity=times_power_of_two(velocity, -2 * exponent)[None],
-        curvature=times_power_of_two(curvature, -2 * exponent)[None],
-        shift=times_power_of_two(shift, -2 * exponent),
+    system = Garnier.of(
+        times_power_of_two(position, -exponent),
+        times_power_of_two(velocity, -2 * exponent),
+        times_power_of_two(curvature, -2 * exponent),
+        times_power_of_two(shift, -2 * exponent),
     )
     still = ~jnp.any((position != 0) | (velocity != 0))
-    floor = jnp.zeros_like(system.shift)
-    return in_original_units(solve(system, floor, still), exponent)
+    return in_original_units(solve(system, jnp.zeros_like(system.shift), still), exponent)
 
 
-def solve(system: Garnier, rounding_floor: Float[Array, ""], still: Array) -> ReducedBlowUp:
-    """The same for a scaled system; `still`: it stands at an equilibrium."""
-    q, p = system.position[0], system.velocity[0]
-    energy = jnp.sum(q * p)
-    progress = integrate_to_blow_up(system, rounding_floor, still)
+def solve(system: Garnier, uncertainty: Float[Array, ""], still: Array) -> ReducedBlowUp:
+    """The same for a scaled system whose start is known up to the relative `uncertainty`.
+
+    `still`: the start is an equilibrium.
+    """
+    progress = integrate_to_blow_up(system, jnp.where(still, jnp.inf, uncertainty))
     lower, upper = _bracket(system, progress)
     verdict = jnp.where(progress.arrived, PROVED, jnp.where(still, NEVER, UNDECIDED))
-    norms = jnp.sqrt(jnp.sum(progress.position**2, axis=1, keepdims=True))
+    end = progress.state.position
+    norms = jnp.sqrt(jnp.sum(end * end, axis=1, keepdims=True))
     return ReducedBlowUp(
         time=jnp.where(progress.arrived, progress.estimate, jnp.inf),
         lower=jnp.where(still, jnp.inf, lower),
         upper=upper,
         verdict=Verdict(verdict.astype(jnp.int32)),
-        energy=energy,
-        direction=jnp.where(progress.arrived, progress.position / norms, 0.0),
+        energy=jnp.sum(system.position[0] * system.velocity[0]),
+        direction=jnp.where(progress.arrived, end / norms, 0.0),
         steps=progress.steps,
     )
 
 
 def _bracket(system: Garnier, progress: Progress) -> tuple[Array, Array]:
-    """Bounds from the first and from the last state, the latter widened by the error up to it."""
-    low, high = _spectrum_bounds(system)
-    first = _initial_lower(system, low, high)
-    last = garnier_bounds(system, progress.position[0], progress.velocity[0], low, high)
+    """sqrt(3/N) ≤ T* − t ≤ E^{−1/3} [CL 11] at the last state, widened by the error up to it.
+
+    There the two agree to rounding; before arrival the first state gives the lower bound.
+    """
+    offset = theta_offset(system)
+    q, p = progress.state.position[0], progress.state.velocity[0]
+    squares = jnp.stack([jnp.sum(system.position[0] ** 2), jnp.sum(q * q)])
+    lowers = jnp.sqrt(3 / (3 * squares + offset)) * (1 - ROUNDING)
     slack = (ROUNDING + progress.uncertainty) * progress.estimate + progress.error
     before = progress.estimate - progress.tail
-    lower = jnp.where(progress.arrived, before + last[0] - slack, 0.0)
-    upper = jnp.where(progress.arrived, before + last[1] + slack, jnp.inf)
-    return jnp.maximum(lower, first * (1 - ROUNDING)), upper
-
-
-def _initial_lower(system: Garnier, low: Array, high: Array) -> Array:
-    """Lower bound from the first state alone."""
-    return garnier_bounds(system, system.position[0], system.velocity[0], low, high)[0]
-
-
-def _spectrum_bounds(system: Garnier) -> tuple[Array, Array]:
-    """Numbers below and above every eigenvalue of A."""
-    curvature = system.curvature[0]
-    if curvature.ndim == 1:
-        return jnp.min(curvature), jnp.max(curvature)
-    size = jnp.sqrt(jnp.sum(curvature * curvature))
-    return -size, size
+    lower = jnp.where(progress.arrived, before + lowers[1] - slack, 0.0)
+    upper = before + jnp.cbrt(1 / jnp.sum(q * p)) + slack
+    return jnp.maximum(lower, lowers[0]), jnp.where(progress.arrived, upper, jnp.inf)
 
 
 def in_original_units(found: ReducedBlowUp, exponent: Int[Array, ""]) -> ReducedBlowUp:

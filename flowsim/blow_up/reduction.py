@@ -1,8 +1,11 @@
 """Exact reduction of the leading-order flow to the Garnier system (theory.md, section 4)."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+
+from flowsim.blow_up.two_part import split, total_of
 
 
 class Garnier(eqx.Module):
@@ -10,29 +13,41 @@ class Garnier(eqx.Module):
 
     Row 0 of `position` is q. A second row, if any, is the partner vector r, which obeys the linear
     equation r̈ = (2‖q‖² − D) r − A' r with its own matrix A'. Each matrix is dense, (h, h), or in
-    its eigenbasis, (h,).
+    its eigenbasis, (h,). What rounding took from a quantity is in its `_fine` part.
     """
 
     position: Float[Array, "rows h"]
     velocity: Float[Array, "rows h"]
     curvature: Float[Array, "rows h h"] | Float[Array, "rows h"]
     shift: Float[Array, ""]
+    velocity_fine: Float[Array, "rows h"]
+    curvature_fine: Float[Array, "rows h h"] | Float[Array, "rows h"]
+    shift_fine: Float[Array, ""]
+
+    @classmethod
+    def of(cls, position, velocity, curvature, shift) -> "Garnier":
+        """The system of one vector q, with the numbers taken as exact."""
+        rows = (position[None], velocity[None], curvature[None], shift)
+        return cls(*rows, *(jnp.zeros_like(part) for part in rows[1:]))
 
     def curved(self, vectors: Float[Array, "... rows h"]) -> Float[Array, "... rows h"]:
         """A applied to row 0 and A' to row 1 of each of a stack of states."""
-        if self.curvature.ndim == 2:
-            return self.curvature * vectors
-        return jnp.einsum("rij,...rj->...ri", self.curvature, vectors)
+        return applied(self.curvature, vectors)
+
+
+def applied(
+    matrices: Float[Array, "rows h h"] | Float[Array, "rows h"],
+    vectors: Float[Array, "... rows h"],
+) -> Float[Array, "... rows h"]:
+    """Matrix i applied to row i of each of a stack of states; a diagonal one may be a vector."""
+    if matrices.ndim == 2:
+        return matrices * vectors
+    return jnp.einsum("rij,...rj->...ri", matrices, vectors)
 
 
 def garnier(W_v: Float[Array, " h"], W_1: Float[Array, "h m"], W_2: Float[Array, " m"]) -> Garnier:
     """The w-system: q = w, q̇ = W_1 W_2, A = w wᵀ − W_1 W_1ᵀ, D = ‖w‖² − ‖W_2‖²."""
-    return Garnier(
-        position=W_v[None],
-        velocity=(W_1 @ W_2)[None],
-        curvature=(jnp.outer(W_v, W_v) - W_1 @ W_1.T)[None],
-        shift=norm_difference(W_v, W_2),
-    )
+    return _garnier(bordered(W_v, W_1, W_2)[None])
 
 
 def partner_garnier(
@@ -44,32 +59,55 @@ def partner_garnier(
 
 def smaller_garnier(
     W_v: Float[Array, " h"], W_1: Float[Array, "h m"], W_2: Float[Array, " m"]
-) -> tuple[Garnier, Array]:
+) -> tuple[Garnier, Bool[Array, ""]]:
     """The system with D ≤ 0 as row 0 and its partner as row 1, and whether they were exchanged.
 
     For D > 0 the w-system cancels badly (‖w‖ = 1e3 against 1e-3 for the rest: T* wrong by 6e-6),
     the W_2-system does not. Both are padded with zeros to max(h, m), which changes nothing.
     """
-    w, second = W_v, W_2
     size = max(W_1.shape)
-    w = jnp.pad(w, (0, size - w.size))
-    second = jnp.pad(second, (0, size - second.size))
-    first = jnp.pad(W_1, [(0, size - n) for n in W_1.shape])
-    system, partner = garnier(w, first, second), partner_garnier(w, first, second)
-    exchange = system.shift > 0
+    w, second = (jnp.pad(v, (0, size - v.size)) for v in (W_v, W_2))
+    weights = bordered(w, jnp.pad(W_1, [(0, size - n) for n in W_1.shape]), second)
+    exchange = jnp.sum(w * w) > jnp.sum(second * second)
+    weights = jnp.where(exchange, weights.T, weights)
+    return _garnier(jnp.stack([weights, weights.T])), exchange
 
-    def rows(a, b):
-        return jnp.where(exchange, jnp.concatenate([b, a]), jnp.concatenate([a, b]))
 
-    both = Garnier(
-        position=rows(system.position, partner.position),
-        velocity=rows(system.velocity, partner.velocity),
-        curvature=rows(system.curvature, partner.curvature),
-        shift=-jnp.abs(system.shift),
+def bordered(
+    W_v: Float[Array, " h"], W_1: Float[Array, "h m"], W_2: Float[Array, " m"]
+) -> Float[Array, "h+1 m+1"]:
+    """Z = [[W_1, w], [W_2ᵀ, 0]]; the partner system is that of Zᵀ."""
+    return jnp.block([[W_1, W_v[:, None]], [W_2[None], jnp.zeros((1, 1))]])
+
+
+def theta_offset(system: Garnier) -> Float[Array, ""]:
+    """‖θ‖² − 3‖q‖² = −D − tr A, which stays constant (theory.md, section 3)."""
+    curvature = system.curvature[0]
+    trace = jnp.trace(curvature) if curvature.ndim == 2 else jnp.sum(curvature)
+    return -system.shift - trace
+
+
+def _garnier(weights):
+    """Row i of the system from Z_i = [[W_1, w], [W_2ᵀ, 0]].
+
+    Z diag(1, …, 1, −1) Zᵀ = [[W_1W_1ᵀ − w wᵀ, W_1W_2], [·, ‖W_2‖²]], whose coarse part is exact.
+    """
+    coarse, fine = jax.vmap(split)(weights)
+    sign = jnp.ones(weights.shape[2]).at[-1].set(-1.0)
+    parts = jnp.concatenate([coarse, fine], axis=1)
+    products = (parts * sign) @ parts.mT
+    size = weights.shape[1]
+    exact, mixed = products[:, :size, :size], products[:, size:, :size]
+    gram, gram_fine = total_of([exact], (mixed + mixed.mT) + products[:, size:, size:])
+    w = weights[:, :-1, -1]
+    squares = jnp.sum(coarse[0, :, -1] ** 2), jnp.sum((coarse + weights)[0, :, -1] * fine[0, :, -1])
+    shift, shift_fine = total_of([squares[0], -gram[0, -1, -1]], squares[1] - gram_fine[0, -1, -1])
+    return Garnier(
+        position=w,
+        velocity=gram[:, :-1, -1],
+        curvature=-gram[:, :-1, :-1],
+        shift=shift,
+        velocity_fine=gram_fine[:, :-1, -1],
+        curvature_fine=-gram_fine[:, :-1, :-1],
+        shift_fine=shift_fine,
     )
-    return both, exchange
-
-
-def norm_difference(first: Float[Array, " h"], second: Float[Array, " m"]) -> Float[Array, ""]:
-    """‖first‖² − ‖second‖²."""
-    return jnp.sum(first * first) - jnp.sum(second * second)

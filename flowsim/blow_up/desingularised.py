@@ -1,0 +1,125 @@
+"""Any vector field in desingularised time, in which growth towards a blow-up takes for ever."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from flowsim.integrate.scales import norm
+
+#: Where nothing moves, a unit of s still is no more than this multiple of the time elapsed.
+FASTEST = 10
+
+
+class Clock(eqx.Module):
+    """Time as an origin and what has elapsed since, in two parts: T − t keeps its digits."""
+
+    origin: Float[Array, ""]
+    elapsed: Float[Array, ""]
+    rest: Float[Array, ""]
+
+    def time(self, t: Any) -> Float[Array, ""]:
+        """The user's time at an offset t from now."""
+        return self.origin + self.since_start(t)
+
+    def since_start(self, t: Any) -> Float[Array, ""]:
+        """What has elapsed at an offset t from now."""
+        return self.elapsed + (self.rest + t)
+
+    def advanced(self, t: Any) -> "Clock":
+        """The clock an offset t later; the rounding error of the sum goes to the small part."""
+        step = self.rest + t
+        total = self.elapsed + step
+        back = total - self.elapsed
+        error = (self.elapsed - (total - back)) + (step - back)
+        return Clock(self.origin, total, error)
+
+
+class Surroundings(eqx.Module):
+    """The arguments of the desingularised field."""
+
+    clock: Clock
+    unit: Float[Array, ""]  # time scale of the start
+    span: Float[Array, ""]  # t1 − t0
+    args: Any
+
+
+class Place(eqx.Module):
+    """The state in desingularised time: the offset from the clock, the user's state, and the
+    logarithms of fading averages of ‖y‖ and ‖ẏ‖."""
+
+    t: Float[Array, ""]
+    y: Any
+    log_sizes: Float[Array, "2"]
+
+
+class Motion(eqx.Module):
+    """ẏ, ÿ and the norms of y, ẏ, ÿ at one place."""
+
+    rate: Any
+    bend: Any
+    norms: Float[Array, "3"]
+
+    def growth(self) -> Float[Array, ""]:
+        """d log‖ẏ‖/dt = ẏ·ÿ/‖ẏ‖², which is (p + 1)/(T − t) near a blow-up."""
+        speed = jnp.where(self.norms[1] > 0, self.norms[1], 1)
+        pairs = zip(jax.tree.leaves(self.rate), jax.tree.leaves(self.bend), strict=True)
+        return jnp.stack([jnp.sum((a / speed) * (b / speed)) for a, b in pairs]).sum()
+
+
+def motion(rate: Callable, t: Any, y: Any, args: Any) -> Motion:
+    """ẏ and ÿ = ∂f/∂t + (∂f/∂y) f; an ÿ that is not finite (f = √|y| at 0) counts as zero."""
+    speed = rate(t, y, args)
+    _, bend = jax.jvp(lambda t, y: rate(t, y, args), (t, y), (jnp.ones_like(t), speed))
+    bend = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0), bend)
+    return Motion(speed, bend, jnp.stack([norm(y), norm(speed), norm(bend)]))
+
+
+class Desingularised(eqx.Module):
+    """dt/ds = g, dy/ds = g f(t, y) with 1/g² = (‖ẏ‖/⟨‖y‖⟩)² + (‖ÿ‖/⟨‖ẏ‖⟩)² + …
+
+    Near a blow-up g is proportional to T − t whether ‖y‖ grows algebraically or as a logarithm
+    (then ‖ẏ‖ ~ 1/(T − t)), so that T − t falls like an exponential of s and no step can pass T.
+    ⟨·⟩ are fading averages, d log⟨a⟩/ds = tanh(log a − log⟨a⟩): they keep g positive where a
+    component or its rate passes through zero; the dots limit g to t1 − t0 and to ten times the
+    time elapsed. Nothing here has a scale of its own.
+    """
+
+    rate: Callable
+
+    def __call__(self, s: Any, place: Place, around: Surroundings) -> Place:
+        """The derivative with respect to s."""
+        moving = motion(self.rate, around.clock.time(place.t), place.y, around.args)
+        g = time_scale(moving, place, around)
+        lag = jnp.log(moving.norms[:2]) - place.log_sizes
+        return Place(g, jax.tree.map(lambda f: g * f, moving.rate), jnp.tanh(lag))
+
+
+def time_scale(moving: Motion, place: Place, around: Surroundings) -> Float[Array, ""]:
+    """g, the local time scale of the solution."""
+    sizes = jnp.hypot(moving.norms[:2], jnp.exp(place.log_sizes))
+    elapsed = around.clock.since_start(place.t)
+    idle = jnp.stack([around.unit + FASTEST * elapsed, around.span])
+    return 1 / norm(jnp.concatenate([moving.norms[1:] / sizes, 1 / idle]))
+
+
+def start(rate: Callable, t0: Any, y0: Any, span: Any, args: Any) -> tuple[Place, Surroundings]:
+    """The start, at which zero sizes are replaced by what the other derivatives suggest.
+
+    A start where y, ẏ and ÿ all vanish has no scale; its unit of time is 1 (or t1 − t0, if less).
+    """
+    size, speed, bend = motion(rate, t0, y0, args).norms
+    one = jnp.minimum(jnp.ones_like(span), span)
+    safe = lambda x: jnp.where(x > 0, x, 1)  # noqa: E731
+    by_bend = jnp.where(bend > 0, speed * (speed / safe(bend)), speed * one)
+    of_rest = jnp.where(bend > 0, bend * one**2, 1)
+    size = jnp.where(size > 0, size, jnp.where(speed > 0, by_bend, of_rest))
+    by_bend = jnp.where(bend > 0, jnp.sqrt(bend) * jnp.sqrt(size), size / one)
+    unit = jnp.where(speed > 0, size / safe(speed), jnp.where(bend > 0, size / by_bend, one))
+    speed = jnp.where(speed > 0, speed, by_bend)
+    zero = jnp.zeros_like(t0)
+    place = Place(zero, y0, jnp.log(jnp.stack([size, speed])))
+    return place, Surroundings(Clock(t0, zero, zero), unit, span, args)

@@ -1,0 +1,125 @@
+"""Whether a user's vector field blows up, when and how fast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from flowsim import checks
+from flowsim.blow_up.approach import Found, follow
+from flowsim.integrate.solve import _check_rate as check_rate
+from flowsim.integrate.solve import _state as initial_state
+from flowsim.outcome import Outcome
+
+#: The solution is computed twice; the tolerance of the result is this many times stricter than
+#: that of the run that it is compared with.
+STRICTER = 16
+#: Neither run asks for more than this many units in the last place.
+FLOOR_ULPS = 100
+#: Rounding of T − t₀, in units in the last place, and its growth with the number of steps.
+ROUNDING = 8
+
+
+class FieldBlowUp(eqx.Module):
+    """Whether and when the solution of a user's field blows up.
+
+    `time` is infinite where no blow-up was found; then `outcome` says how the solve ended.
+    """
+
+    #: T, in the user's time.
+    time: Float[Array, "..."]
+    #: Estimate of |time − T|.
+    error: Float[Array, "..."]
+    #: p of ‖y‖ ~ (T − t)^{−p}; 0 for a logarithm; NaN without blow-up.
+    exponent: Float[Array, "..."]
+    outcome: Outcome
+    #: The last state.
+    state: Any
+    #: Attempted steps.
+    steps: Int[Array, "..."]
+
+
+def solve_to_blow_up(
+    rate: Callable,
+    y0: Any,
+    *,
+    t0: Any = 0.0,
+    t1: Any = np.inf,
+    args: Any = None,
+    rtol: Any = 1e-10,
+    max_steps: Any = 10_000,
+) -> FieldBlowUp:
+    """Blow-up of ẏ = rate(t, y, args), y(t0) = y0, if there is any before t1.
+
+    The solution is followed in desingularised time (`Desingularised`) until its own time scale
+    is lost in the rounding of t, or until the numbers overflow; then T is read off the tail. It is
+    computed at two tolerances, whose difference, with the tail's and rounding's share, is `error`.
+
+    Args:
+        rate: vector field, differentiable by `jax.jvp`; `args` are its parameters.
+        y0: initial state, any pytree of real arrays.
+        t1: how far to look. For time that runs backwards negate the field and t.
+        rtol: tolerance of the error of one step against the size of each entry.
+        max_steps: attempted steps of each of the two solves, at most.
+
+    Returns:
+        `blow_up`; `reached_end` (t1, or growth beyond the largest number that is no faster than
+        doubly exponential); `steady_state`; `step_too_small` (a singularity of the field at
+        which the state stays bounded); `non_finite`; `too_many_steps` (stiffness ends there). Only
+        a blow-up has a finite `time`. Under `jit` and `vmap` the same as data.
+
+    Raises:
+        ValueError, TypeError: arguments that break a rule; the message names them.
+    """
+    if not callable(rate):
+        raise TypeError(f"rate must be callable; got {checks.shown(rate)}")
+    y0 = initial_state("y0", y0)
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    t0, t1 = checks.number("t0", t0), checks.number("t1", t1)
+    if not checks.is_traced(t0, t1) and not (np.isfinite(t0) and t1 > t0):
+        raise checks.fail("t1", f"be larger than a finite t0 = {t0:g}", t1)
+    rtol = checks.between("rtol", rtol, 1e-14, 1e-1)
+    if not checks.is_traced(max_steps):
+        max_steps = checks.integer("max_steps", max_steps)
+    args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
+    t0, t1, rtol = (jnp.asarray(x, dtype) for x in (t0, t1, rtol))
+    check_rate(rate, t0, y0, args)
+    return _solve(rate, y0, t0, t1 - t0, args, rtol, jnp.asarray(max_steps, jnp.int32))
+
+
+@eqx.filter_jit
+def _solve(rate, y0, t0, span, args, rtol, max_steps) -> FieldBlowUp:
+    """The strict run first; the lax one only if there is a blow-up to compare with."""
+    eps = jnp.finfo(t0.dtype).eps
+    strict = jnp.maximum(rtol / STRICTER, FLOOR_ULPS * eps)
+
+    def run(budget, tolerance):
+        found = follow(rate, y0, t0, span, args, tolerance, budget)
+        return jnp.where(jnp.isfinite(found.elapsed), max_steps, 0), found
+
+    _, both = jax.lax.scan(run, max_steps, jnp.stack([strict, STRICTER * strict]))
+    found, other = (jax.tree.map(lambda x: x[i], both) for i in (0, 1))  # noqa: B023
+    return _result(t0, found, other)
+
+
+def _result(t0: Array, found: Found, other: Found) -> FieldBlowUp:
+    eps = jnp.finfo(t0.dtype).eps
+    time = t0 + found.elapsed
+    steps = found.steps.astype(t0.dtype)
+    rounding = eps * (jnp.abs(time) + ROUNDING * jnp.sqrt(steps) * found.elapsed)
+    difference = jnp.where(
+        jnp.isfinite(other.elapsed), jnp.abs(found.elapsed - other.elapsed), jnp.inf
+    )
+    error = difference + found.tail_error + rounding
+    return FieldBlowUp(
+        time=time,
+        error=jnp.where(jnp.isfinite(time), error, jnp.inf),
+        exponent=found.exponent,
+        outcome=found.outcome,
+        state=found.state,
+        steps=found.steps,
+    )
