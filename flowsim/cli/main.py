@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from flowsim.cli import blowup, info, run
-from flowsim.cli.parser import BadUsageError, build_parser
+from flowsim.cli.parser import BadUsageError, build_parser, parse
 
 COMMANDS = (run, blowup, info)
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -14,7 +14,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 (done), 1 (the run failed) or 2 (bad input)."""
     try:
-        options = build_parser(COMMANDS).parse_args(arguments)
+        options = parse(build_parser(COMMANDS), arguments)
         configure_jax(options.cache)
         return options.execute(options)
     except (ValueError, TypeError, ImportError, BadUsageError) as error:

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 
@@ -16,6 +16,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print after its usage."""
         raise BadUsageError(f"{message} (see {self.prog} --help)")
+
+
+def parse(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; `key=value` may stand anywhere between the flags."""
+    options, rest = parser.parse_known_args(arguments)
+    strange = [text for text in rest if text.startswith("-") or "=" not in text]
+    if strange or (rest and not hasattr(options, "overrides")):
+        parser.error(f"unrecognized arguments: {' '.join(strange or rest)}")
+    if rest:
+        options.overrides = [*options.overrides, *rest]
+    return options
 
 
 def build_parser(commands: Iterable[Any]) -> Parser:
