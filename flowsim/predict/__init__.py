@@ -1,1 +1,11 @@
 """Both stages predicted from the data and the initial weights."""
+
+from flowsim.predict.key_query import Growth as Growth
+from flowsim.predict.key_query import KeyQuerySolution as KeyQuerySolution
+from flowsim.predict.match import Match as Match
+from flowsim.predict.plateau import Plateau as Plateau
+from flowsim.predict.plateau import find_plateau as find_plateau
+from flowsim.predict.prediction import Onset as Onset
+from flowsim.predict.prediction import Prediction as Prediction
+from flowsim.predict.prediction import predict as predict
+from flowsim.predict.transverse import Transverse as Transverse
