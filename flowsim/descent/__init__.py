@@ -3,4 +3,5 @@
 from flowsim.descent.euler import descend as descend
 from flowsim.descent.record import Descent as Descent
 from flowsim.descent.schedules import WarmUpCosine as WarmUpCosine
+from flowsim.descent.stochastic import diffuse as diffuse
 from flowsim.descent.training import train as train

@@ -13,8 +13,7 @@ from flowsim.descent.record import Descent
 from flowsim.descent.running import run, save_targets
 from flowsim.descent.schedules import Constant
 from flowsim.descent.stepping import Problem
-from flowsim.integrate.solve import _check_rate as check_rate
-from flowsim.integrate.solve import _state as initial_state
+from flowsim.integrate.arguments import check_rate, initial_state
 
 
 class FieldGradient(eqx.Module):
@@ -62,7 +61,7 @@ def descend(
     if not callable(rate):
         raise TypeError(f"rate must be callable or have a rate; got {checks.shown(rate)}")
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
-    check_rate(rate, jnp.zeros((), dtype), y0, args)
+    check_rate("rate", rate, jnp.zeros((), dtype), y0, args)
     field = FieldGradient(rate, args)
     problem = Problem(field, method_of("sgd", dtype), Constant(), eta, None, True)
     row_bytes = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(y0))
