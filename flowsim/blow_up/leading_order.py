@@ -6,11 +6,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from flowsim import checks
 from flowsim.blow_up.closed_forms import rank_one_blow_up_time
-from flowsim.blow_up.reduced import in_original_units, solve
+from flowsim.blow_up.reduced import (
+    SCALARS,
+    Count,
+    Number,
+    packed_scalars,
+    solve,
+    unpacked_scalars,
+)
 from flowsim.blow_up.reduction import smaller_garnier
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING
@@ -26,18 +33,24 @@ class BlowUp(eqx.Module):
     """
 
     #: T*; infinity where there is no blow-up, or none that rounding lets through.
-    time: Float[Array, "..."] | Float[np.ndarray, "..."]
+    time: Number
     #: lower ≤ T* ≤ upper.
-    lower: Float[Array, "..."] | Float[np.ndarray, "..."]
-    upper: Float[Array, "..."] | Float[np.ndarray, "..."]
+    lower: Number
+    upper: Number
     verdict: Verdict
     #: E = W_v W_1 W_2 at the start.
-    energy: Float[Array, "..."] | Float[np.ndarray, "..."]
+    energy: Number
     #: n and m of W_v ~ n/(T*−t), W_1 ~ n mᵀ/(T*−t), W_2 ~ m/(T*−t); zero where T* is infinite.
     value_direction: Float[Array, "... h"] | Float[np.ndarray, "... h"]
     hidden_direction: Float[Array, "... m"] | Float[np.ndarray, "... m"]
     #: Taylor steps; 0 for a closed form.
-    steps: Int[Array, "..."] | Int[np.ndarray, "..."]
+    steps: Count
+
+    def __str__(self) -> str:
+        return (
+            f"blow-up {self.verdict}: T* = {self.time} in [{self.lower}, {self.upper}], "
+            f"E = {self.energy}, {self.steps} steps"
+        )
 
 
 def blow_up_time(W_v: Any, W_1: Any, W_2: Any) -> BlowUp:
@@ -59,8 +72,15 @@ def blow_up_time(W_v: Any, W_1: Any, W_2: Any) -> BlowUp:
     """
     checks.double_precision("blow_up_time")
     weights = _checked(W_v, W_1, W_2)
-    found = blow_up_of_weights(*weights)
-    return found if checks.is_traced(weights) else jax.device_get(found)
+    packed = packed_blow_up(*weights)
+    if not checks.is_traced(weights):
+        packed = np.asarray(packed)
+    middle = SCALARS + weights[0].shape[0]
+    return BlowUp(
+        **unpacked_scalars(packed),
+        value_direction=packed[SCALARS:middle],
+        hidden_direction=packed[middle:],
+    )
 
 
 def _checked(W_v, W_1, W_2):
@@ -73,10 +93,10 @@ def _checked(W_v, W_1, W_2):
 
 
 @jax.jit
-def blow_up_of_weights(
+def packed_blow_up(
     W_v: Float[Array, " h"], W_1: Float[Array, "h m"], W_2: Float[Array, " m"]
-) -> BlowUp:
-    """`blow_up_time` of checked float64 arrays: pure, one compilation a shape."""
+) -> Float[Array, " packed"]:
+    """`blow_up_time` of checked float64 arrays in one vector: pure, one compilation a shape."""
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in (W_v, W_1, W_2)]))
     exponent = binary_exponent(largest)
     scaled = tuple(times_power_of_two(a, -exponent) for a in (W_v, W_1, W_2))
@@ -87,20 +107,10 @@ def blow_up_of_weights(
 
 def _matrices(W_v, W_1, W_2, exponent):
     system, exchanged = smaller_garnier(W_v, W_1, W_2)
-    found = solve(system, _start_uncertainty(system, W_1), _still(W_v, W_1, W_2))
-    found = in_original_units(found, exponent)
-    rows = found.direction
+    uncertainty = _start_uncertainty(system, W_1)
+    scalars, rows = solve(system, uncertainty, _still(W_v, W_1, W_2), exponent)
     value, hidden = jnp.where(exchanged, rows[::-1], rows)
-    return BlowUp(
-        time=found.time,
-        lower=found.lower,
-        upper=found.upper,
-        verdict=found.verdict,
-        energy=found.energy,
-        value_direction=value[: W_v.size],
-        hidden_direction=hidden[: W_2.size],
-        steps=found.steps,
-    )
+    return jnp.concatenate([scalars, value[: W_v.size], hidden[: W_2.size]])
 
 
 def _start_uncertainty(system, W_1):
@@ -127,18 +137,9 @@ def _scalar(W_v, W_1, W_2, exponent):
     n, _, m = jnp.where(finite, _final_signs(numbers), 0.0)
     slack = jnp.where(finite, ROUNDING * time, 0.0)
     times = jnp.stack([time, time - slack, time + slack])
-    time, lower, upper = times_power_of_two(times, -exponent)
-    verdict = jnp.where(finite, PROVED, NEVER).astype(jnp.int32)
-    return BlowUp(
-        time=time,
-        lower=lower,
-        upper=upper,
-        verdict=Verdict(verdict),
-        energy=times_power_of_two(jnp.prod(numbers), 3 * exponent),
-        value_direction=n[None],
-        hidden_direction=m[None],
-        steps=jnp.zeros_like(verdict),
-    )
+    verdict = jnp.where(finite, PROVED, NEVER)
+    scalars = packed_scalars(times, jnp.prod(numbers), verdict, jnp.zeros((), int), exponent)
+    return jnp.concatenate([scalars, n[None], m[None]])
 
 
 def _final_signs(numbers):

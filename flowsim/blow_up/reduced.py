@@ -1,40 +1,49 @@
 """Blow-up of the Garnier system given directly: O(h) memory in its eigenbasis."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
+from flowsim import checks
 from flowsim.blow_up.reduction import Garnier, theta_offset
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING, Progress, integrate_to_blow_up
 from flowsim.blow_up.verdict import NEVER, PROVED, UNDECIDED, Verdict
 
+#: How many numbers `packed_scalars` holds.
+SCALARS = 6
+#: A number on the host, an array under `jit` and `vmap`.
+Number = float | np.floating | Float[Array, "..."]
+Count = int | np.integer | Int[Array, "..."]
+
 
 class ReducedBlowUp(eqx.Module):
     """Blow-up of a Garnier system, in the unit of time of the data as given.
 
-    `direction` holds the unit vectors along which the rows of the state blow up, zero where none
-    was found. `time` and `upper` are infinite unless `verdict` is "proved".
+    `time` and `upper` are infinite unless `verdict` is "proved"; `lower` holds in any case.
+    `direction` is the unit vector n of q ~ n/(T*−t), zero where no blow-up was found.
     """
 
-    time: Float[Array, ""]
-    lower: Float[Array, ""]
-    upper: Float[Array, ""]
+    time: Number
+    lower: Number
+    upper: Number
     verdict: Verdict
-    energy: Float[Array, ""]
-    direction: Float[Array, "rows h"]
-    steps: Int[Array, ""]
+    energy: Number
+    direction: Float[Array, "... h"] | Float[np.ndarray, "... h"]
+    steps: Count
 
 
-@jax.jit
 def reduced_blow_up_time(
-    position: Float[Array, " h"],
-    velocity: Float[Array, " h"],
-    curvature: Float[Array, " h"] | Float[Array, "h h"],
-    shift: Float[Array, ""],
+    position: Float[Array, " h"] | Float[np.ndarray, " h"],
+    velocity: Float[Array, " h"] | Float[np.ndarray, " h"],
+    curvature: Float[Array, "*square"] | Float[np.ndarray, "*square"],
+    shift: Number,
 ) -> ReducedBlowUp:
-    """Blow-up time of q̈ = (2‖q‖² − D) q − A q (theory.md, sections 4 and 5).
+    """Blow-up time of q̈ = (2‖q‖² − D) q − A q (theory.md, sections 4 and 5), in O(h) memory.
 
     Pure and traceable: `vmap` it over many starts. Choose the smaller of a system and its partner,
     the one with D ≤ 0; with D > 0 a large ‖q‖ costs digits.
@@ -42,9 +51,19 @@ def reduced_blow_up_time(
     Args:
         position: q = U^T w in the eigenbasis of A, or w itself.
         velocity: q̇ = U^T W_1 W_2, or x = W_1 W_2.
-        curvature: the eigenvalues α of A, or A itself.
+        curvature: the eigenvalues α of A, (h,), or A itself, (h, h).
         shift: D = ‖w‖² − ‖W_2‖².
     """
+    checks.double_precision("reduced_blow_up_time")
+    start = (position, velocity, curvature, shift)
+    packed = _packed_reduced(*start)
+    if not checks.is_traced(start):
+        packed = np.asarray(packed)
+    return ReducedBlowUp(**unpacked_scalars(packed), direction=packed[SCALARS:])
+
+
+@jax.jit
+def _packed_reduced(position, velocity, curvature, shift):
     sizes = [
         jnp.max(jnp.abs(position)),
         jnp.sqrt(jnp.max(jnp.abs(velocity))),
@@ -56,31 +75,67 @@ def reduced_blow_up_time(
         times_power_of_two(position, -exponent),
         times_power_of_two(velocity, -2 * exponent),
         times_power_of_two(curvature, -2 * exponent),
-        times_power_of_two(shift, -2 * exponent),
+        times_power_of_two(jnp.asarray(shift, float), -2 * exponent),
     )
     still = ~jnp.any((position != 0) | (velocity != 0))
-    return in_original_units(solve(system, jnp.zeros_like(system.shift), still), exponent)
+    scalars, direction = solve(system, jnp.zeros(()), still, exponent, unrolled=True)
+    return jnp.concatenate([scalars, direction[0]])
 
 
-def solve(system: Garnier, uncertainty: Float[Array, ""], still: Array) -> ReducedBlowUp:
-    """The same for a scaled system whose start is known up to the relative `uncertainty`.
+def solve(
+    system: Garnier,
+    uncertainty: Float[Array, ""],
+    still: Bool[Array, ""],
+    exponent: Int[Array, ""],
+    unrolled: bool = False,
+) -> tuple[Float[Array, "6"], Float[Array, "rows h"]]:
+    """Packed scalars and directions of a system scaled by 2^−exponent.
 
-    `still`: the start is an equilibrium.
+    Args:
+        system: the start, scaled; the numbers returned are in original units.
+        uncertainty: relative, of the start.
+        still: the start is an equilibrium.
     """
-    progress = integrate_to_blow_up(system, jnp.where(still, jnp.inf, uncertainty))
+    uncertainty = jnp.where(still, jnp.inf, uncertainty)
+    progress = integrate_to_blow_up(system, uncertainty, unrolled)
     lower, upper = _bracket(system, progress)
+    times = jnp.where(progress.arrived, jnp.stack([progress.estimate, lower, upper]), jnp.inf)
+    times = times.at[1].set(jnp.where(still, jnp.inf, lower))
+    energy = jnp.sum(system.position[0] * system.velocity[0])
     verdict = jnp.where(progress.arrived, PROVED, jnp.where(still, NEVER, UNDECIDED))
     end = progress.state.position
     norms = jnp.sqrt(jnp.sum(end * end, axis=1, keepdims=True))
-    return ReducedBlowUp(
-        time=jnp.where(progress.arrived, progress.estimate, jnp.inf),
-        lower=jnp.where(still, jnp.inf, lower),
-        upper=upper,
-        verdict=Verdict(verdict.astype(jnp.int32)),
-        energy=jnp.sum(system.position[0] * system.velocity[0]),
-        direction=jnp.where(progress.arrived, end / norms, 0.0),
-        steps=progress.steps,
-    )
+    direction = jnp.where(progress.arrived, end / norms, 0.0)
+    return packed_scalars(times, energy, verdict, progress.steps, exponent), direction
+
+
+def packed_scalars(
+    times: Float[Array, "3"],
+    energy: Float[Array, ""],
+    verdict: Int[Array, ""],
+    steps: Int[Array, ""],
+    exponent: Int[Array, ""],
+) -> Float[Array, "6"]:
+    """Time, lower, upper and energy in original units, verdict and steps: one vector.
+
+    One array instead of many makes a call from the host several times shorter.
+    """
+    counts = jnp.stack([verdict.astype(float), steps.astype(float)])
+    energy = times_power_of_two(energy, 3 * exponent)
+    return jnp.concatenate([times_power_of_two(times, -exponent), energy[None], counts])
+
+
+def unpacked_scalars(packed: Any) -> dict[str, Any]:
+    """The fields of a result from the vector of `packed_scalars`."""
+    time, lower, upper, energy, verdict, steps = (packed[i] for i in range(SCALARS))
+    return {
+        "time": time,
+        "lower": lower,
+        "upper": upper,
+        "verdict": Verdict(verdict.astype(np.int32)),
+        "energy": energy,
+        "steps": steps.astype(np.int32),
+    }
 
 
 def _bracket(system: Garnier, progress: Progress) -> tuple[Array, Array]:
@@ -97,13 +152,3 @@ def _bracket(system: Garnier, progress: Progress) -> tuple[Array, Array]:
     lower = jnp.where(progress.arrived, before + lowers[1] - slack, 0.0)
     upper = before + jnp.cbrt(1 / jnp.sum(q * p)) + slack
     return jnp.maximum(lower, lowers[0]), jnp.where(progress.arrived, upper, jnp.inf)
-
-
-def in_original_units(found: ReducedBlowUp, exponent: Int[Array, ""]) -> ReducedBlowUp:
-    """Undo the scaling θ → 2^−exponent θ."""
-    times = jnp.stack([found.time, found.lower, found.upper])
-    time, lower, upper = times_power_of_two(times, -exponent)
-    energy = times_power_of_two(found.energy, 3 * exponent)
-    return eqx.tree_at(
-        lambda f: (f.time, f.lower, f.upper, f.energy), found, (time, lower, upper, energy)
-    )

@@ -17,10 +17,10 @@ from flowsim.blow_up.series import (
 )
 from flowsim.blow_up.two_part import shortened, split_rows, two_sum
 
-#: A step is the radius of convergence times REACH: the remainder is 1e-17.
-REACH = 1e-17 ** (1 / ORDER)
-#: Consecutive estimates of T* that agree to this are right to a few per cent of it: a step
-#: shrinks the distance to the pole by 14 %, the error of the estimate by 0.86^ORDER = 0.04.
+#: A step is the radius of convergence times REACH: the remainder is 1e-20.
+REACH = 1e-20 ** (1 / ORDER)
+#: The last three ratios of coefficients agree to this share of T* when it is accepted; the last is
+#: better than that by the factor (T* − t)/(distance of the next singularity).
 AGREEMENT = 1e-15
 #: The accepted state lies this share of the last distance before the pole.
 TAIL = 1e-8
@@ -49,12 +49,15 @@ class Progress(eqx.Module):
     error: Float[Array, ""]  # of T*, in time, from reading it off
 
 
-def integrate_to_blow_up(system: Garnier, uncertainty: Float[Array, ""]) -> Progress:
+def integrate_to_blow_up(
+    system: Garnier, uncertainty: Float[Array, ""], unrolled: bool = False
+) -> Progress:
     """Taylor steps until T* can be read off the coefficients, then to just before the pole.
 
     Args:
         system: the start, scaled to about unit size.
         uncertainty: relative, of the start; nothing is done if it is infinite.
+        unrolled: see `taylor_coefficients`.
     """
     rows = system.position, system.velocity
     zero = jnp.zeros_like(uncertainty)
@@ -72,7 +75,11 @@ def integrate_to_blow_up(system: Garnier, uncertainty: Float[Array, ""]) -> Prog
         error=zero,
     )
     parts = jnp.stack(split_rows(system.curvature, system.curvature_fine))
-    return jax.lax.while_loop(_goes_on, lambda progress: _step(system, parts, progress), start)
+
+    def step(progress):
+        return _step(system, parts, progress, unrolled)
+
+    return jax.lax.while_loop(_goes_on, step, start)
 
 
 def hamiltonian(system: Garnier, state: State, leading: Leading) -> tuple[Array, Array]:
@@ -89,14 +96,14 @@ def _goes_on(progress):
     return ~progress.arrived & ~lost & (progress.steps < MAX_STEPS)
 
 
-def _step(system, parts, progress):
+def _step(system, parts, progress, unrolled):
     leading = leading_terms(system, parts, progress.state)
-    a = taylor_coefficients(system, progress.state, leading)
+    a = taylor_coefficients(system, progress.state, leading, unrolled)
     level, largest, uncertainty = _trust(progress, *hamiltonian(system, progress.state, leading))
-    distance, mismatch = _distance_to_pole(a)
+    distance, error = _distance_to_pole(a)
     estimate = progress.time + (progress.time_fine + distance)
-    error = jnp.abs(estimate - progress.estimate) + mismatch * jnp.abs(distance)
-    arrived = _believable(a, distance) & (error <= AGREEMENT * estimate)
+    read = _believable(a, distance) & (error <= AGREEMENT * estimate)
+    arrived = read & (uncertainty < LOST)
     tail = TAIL * distance
     step = jnp.where(arrived, distance - tail, shortened(REACH * _radius(a)))
     state = advance(progress.state, leading, a, step)
@@ -129,17 +136,19 @@ def _trust(progress, now, size):
 
 
 def _distance_to_pole(a):
-    """τ = (u·a_{N−1})/(u·a_N), u along a_N, and the relative error that ‖a_N‖ τ^{N+1} = 1 shows.
+    """τ = (u·a_{N−1})/(u·a_N), u along a_N, and its error.
 
-    Near a simple pole with unit residue a_k → n τ^{−(k+1)} (theory.md, section 5).
+    Near a simple pole with unit residue a_k → n τ^{−(k+1)} (theory.md, section 5). The error is
+    that of the ratio two orders back, plus what ‖a_N‖ τ^{N+1} = 1 shows.
     """
-    top, below = a[ORDER, 0], a[ORDER - 1, 0]
-    size = jnp.max(jnp.abs(top))
-    unit = top / size
-    square = jnp.sum(unit * unit)
-    distance = jnp.sum(unit * (below / size)) / square
-    residue = size * jnp.sqrt(square) * distance ** (ORDER + 1)
-    return distance, jnp.abs(residue - 1) / (ORDER + 1)
+    size = jnp.max(jnp.abs(a[ORDER, 0]))
+    last = a[ORDER - 3 :, 0] / size
+    along = jnp.sum(last * last[-1], axis=1)
+    ratios = along[:-1] / along[1:]
+    distance = ratios[-1]
+    residue = size * jnp.sqrt(along[-1]) * distance ** (ORDER + 1)
+    mismatch = jnp.abs(residue - 1) / (ORDER + 1)
+    return distance, jnp.max(jnp.abs(ratios - distance)) + mismatch * jnp.abs(distance)
 
 
 def _believable(a, distance):
@@ -162,7 +171,7 @@ def _with_pole(state, top, arrived, distance, step):
     norms = jnp.sqrt(jnp.sum(top * top, axis=1, keepdims=True))
     n = jnp.where(arrived & (norms > 0), top / norms, 0.0)
     orders = jnp.arange(ORDER + 1.0)
-    terms = (1 / distance) ** (orders + 1) * step**orders
+    terms = jnp.exp(orders * jnp.log(step / distance)) / distance
     ahead = 1 / (distance - step)
     position = jnp.where(arrived, ahead - jnp.sum(terms), 0.0)
     velocity = jnp.where(arrived, ahead**2 - jnp.sum(orders * terms) / step, 0.0)
