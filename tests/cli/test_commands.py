@@ -1,6 +1,7 @@
 """The command line in process: results, exit codes, one-line errors, nothing half-written."""
 
 import json
+from html.parser import HTMLParser
 
 import jax
 import numpy as np
@@ -31,6 +32,44 @@ def test_run_leaves_a_whole_folder(finished):
     figures = {path.name for path in (finished / "figures").iterdir()}
     assert {"overview.png", "overview.pdf", "loss.png", "similarity.pdf"} <= figures
     assert not list(finished.rglob("*.partial*"))
+    assert summary["plateau"]["exists"]
+    onset = summary["onset"]
+    assert onset["predicted"] == pytest.approx(onset["simulated"], rel=0.05)
+
+
+def test_the_page_is_self_contained_and_holds_every_figure(finished):
+    page = (finished / "report.html").read_text(encoding="utf-8")
+    reader = PageReader()
+    reader.feed(page)
+    figures = {path.stem for path in (finished / "figures").glob("*.png")}
+    assert set(reader.figures) == figures
+    assert reader.open_tags == []
+    assert all(source.startswith("data:image/png;base64,") for source in reader.sources)
+    assert "<script" not in page
+    assert "http" not in page
+
+
+class PageReader(HTMLParser):
+    """Collects figures and image sources, and checks that tags close in order."""
+
+    VOID = frozenset({"meta", "img"})
+
+    def __init__(self):
+        super().__init__()
+        self.open_tags, self.figures, self.sources = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag not in self.VOID:
+            self.open_tags.append(tag)
+        if tag == "figure":
+            self.figures.append(found["id"])
+        if tag == "img":
+            self.sources.append(found["src"])
+            assert found["alt"]
+
+    def handle_endtag(self, tag):
+        assert self.open_tags.pop() == tag
 
 
 def test_the_saved_trajectory_loads(finished):
@@ -123,6 +162,9 @@ def bad_files(tmp_path_factory):
         (["run", "--task", "BAD/absent.npz"], "absent.npz"),
         (["run", "--out", "BAD/file"], "out must"),
         (["run", "solver=euler"], "solver must be one of"),
+        (["run", "rtol=1"], "rtol must lie in"),
+        (["run", "t1=-1"], "t1 must be positive"),
+        (["run", "max_steps=0"], "max_steps must be an integer >= 1"),
         (["run", "skale=1"], "did you mean 'scale'"),
         (["blowup"], "one of the arguments --input --width is required"),
         (["blowup", "--width", "0"], "width must be an integer >= 1"),

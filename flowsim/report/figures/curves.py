@@ -63,6 +63,8 @@ def draw(
         _lines(ax, axis.positions(run.times[: len(run)]), curves, labels or {})
         if predicted is not None and predicted_values is not None:
             second = in_order(predicted_values, list(curves))
+            if log:  # an exact zero, such as the rate of W_Q in stage 1, has no place on the axis
+                second = {name: np.where(y > 0, y, np.nan) for name, y in second.items()}
             _predictions(ax, axis.positions(predicted.times[: len(predicted)]), second)
         rows = event_marks(ax, run, axis, events)
         ax.set_title(title, loc="left", pad=3 + 7.5 * rows)
