@@ -105,7 +105,7 @@ def _step(system, parts, progress, unrolled):
     read = _believable(a, distance) & (error <= AGREEMENT * estimate)
     arrived = read & (uncertainty < LOST)
     tail = TAIL * distance
-    step = jnp.where(arrived, distance - tail, shortened(REACH * _radius(a)))
+    step = jnp.where(arrived, distance - tail, step_length(a))
     state = advance(progress.state, leading, a, step)
     time, fine = two_sum(progress.time, step)
     return Progress(
@@ -157,13 +157,16 @@ def _believable(a, distance):
     return (distance > 0) & (E > 0) & (E * distance**3 <= 1 + 1e-9)
 
 
-def _radius(a):
-    """Root test on the last two coefficients; where a_0 is small a_1 gives the scale."""
+def step_length(a: Float[Array, "orders rows h"]) -> Float[Array, ""]:
+    """REACH times the radius of convergence, cut to four bits.
+
+    Root test on the last two coefficients; where a_0 is small a_1 gives the scale.
+    """
     sizes = jnp.max(jnp.abs(a[:, 0]), axis=1)
     last, orders = sizes[ORDER - 1 :], jnp.asarray([ORDER - 1.0, float(ORDER)])
     by_velocity = jnp.min((sizes[1] / last) ** (1 / (orders - 1)))
     scale = jnp.maximum(sizes[0], jnp.where(sizes[1] > 0, sizes[1] * by_velocity, 0.0))
-    return jnp.min((scale / last) ** (1 / orders))
+    return shortened(REACH * jnp.min((scale / last) ** (1 / orders)))
 
 
 def _with_pole(state, top, arrived, distance, step):
