@@ -2,6 +2,7 @@
 
 from flowsim.predict.key_query import Growth as Growth
 from flowsim.predict.key_query import KeyQuerySolution as KeyQuerySolution
+from flowsim.predict.key_query import onset_estimate as onset_estimate
 from flowsim.predict.match import Match as Match
 from flowsim.predict.plateau import Plateau as Plateau
 from flowsim.predict.plateau import find_plateau as find_plateau

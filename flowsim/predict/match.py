@@ -92,10 +92,9 @@ def radii(
 
 
 def matched_start(
-    net: OneLayerTransformer, task: Task, theta0: Parameters, rtol: Any
+    net: OneLayerTransformer, task: Task, theta0: Parameters, by: Drive, rtol: Any
 ) -> tuple[Trajectory, Match]:
     """The leading-order flow up to the switch, and the match, for a start that blows up."""
-    by = drive(net, task, theta0)
     T, v, kappa = by.blow_up_time, by.direction, by.kappa
     radius, switch_radius = radii(net, task, theta0, by)
     switch_time = T - 1 / (kappa * switch_radius)

@@ -16,9 +16,10 @@ from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.observables.norms import frobenius
 from flowsim.predict.composite import composite
 from flowsim.predict.key_query import Growth, growth_of, onset_estimate
-from flowsim.predict.match import Match, matched_start
+from flowsim.predict.match import Match, drive, matched_start
 from flowsim.predict.onset import condensed_run
 from flowsim.predict.plateau import Plateau, find_plateau
+from flowsim.predict.separated import separated_run
 from flowsim.predict.transverse import Transverse, transverse_flow
 from flowsim.tasks import Task
 from flowsim.trajectory import Trajectory
@@ -44,12 +45,13 @@ class Prediction(eqx.Module):
         onset: crossover of the relative rates of attention and outer matrices.
         onset_norm: ‖W_Q‖ has doubled.
         growth: σ₁ and σ₁ − σ₂ of F(β*); None without a plateau.
-        onset_asymptotic: T + (1/σ₁) ln(δ/ε) with ε the largest entry of ‖·‖-wise start; None
-            without growth on a plateau.
+        onset_asymptotic: T + (1/σ₁) ln(1/ε), when keys and queries of root mean square ε would
+            reach one; None without growth on a plateau. `onset_estimate` takes other levels.
         trajectory: weights along both stages, with the events of a simulation.
         match: where the condensed network takes over; None without blow-up.
         transverse: perturbations off the condensed network along the prediction; None without
             blow-up.
+        net, task: what it is a prediction for.
     """
 
     blow_up: BlowUp
@@ -61,6 +63,8 @@ class Prediction(eqx.Module):
     trajectory: Trajectory
     match: Match | None
     transverse: Transverse | None
+    net: OneLayerTransformer
+    task: Task
 
     @property
     def growth_rate(self) -> float | None:
@@ -83,6 +87,18 @@ class Prediction(eqx.Module):
         its end. Afterwards what the start left off the condensed network has grown too large."""
         return 0.0 if self.transverse is None else self.transverse.trusted_until
 
+    def __repr__(self) -> str:
+        blow_up = self.blow_up
+        onset, onset_norm, until = (
+            "none" if t is None else f"{t:.6g}"
+            for t in (self.onset.time, self.onset_norm.time, self.trusted_until)
+        )
+        return (
+            f"Prediction(T={float(blow_up.time):.6g} ({blow_up.verdict}), {self.plateau}, "
+            f"onset={onset}, onset_norm={onset_norm}, growth={self.growth}, "
+            f"trusted_until={until}, {self.trajectory})"
+        )
+
 
 def predict(
     net: OneLayerTransformer,
@@ -90,6 +106,7 @@ def predict(
     theta0: Parameters,
     *,
     times: Any = None,
+    separated: bool = False,
     rtol: Any = RTOL,
 ) -> Prediction:
     """Both stages of the gradient flow from theta0, without simulating the full model.
@@ -101,6 +118,9 @@ def predict(
     Args:
         times: where the predicted trajectory is wanted, increasing, in training time from 0 on; by
             default the steps of the solves, to the end that a simulation has.
+        separated: to first order in the attention: outer weights at the start's attention, keys and
+            queries by their linear flow (section 7). Much cheaper, the same up to the onset, and
+            wrong where stage 2 saturates.
         rtol: relative tolerance of the solves.
 
     Raises:
@@ -108,26 +128,37 @@ def predict(
         RuntimeError: double precision is off.
     """
     net, task, theta0, times = _checked(net, task, theta0, times)
-    kappa = net.kappa(task)
-    blow_up = in_training_time(blow_up_time(*outer(theta0, net.direction(task))), float(kappa))
+    unit_rate = blow_up_time(*outer(theta0, net.direction(task)))
+    blow_up = in_training_time(unit_rate, float(net.kappa(task)))
+    by = drive(net, task, theta0)
+    T = float(blow_up.time)
+    match, transverse = None, None
+    if np.isfinite(by.blow_up_time) and np.isfinite(T):
+        wanted = 0.0 if times is None else float(times[-1])
+        stage_1, match = matched_start(net, task, theta0, by, rtol)
+        run_on = separated_run if separated else condensed_run
+        condensed = run_on(net, task, theta0, match, T, wanted, rtol)
+        transverse = transverse_flow(net, task, condensed, match.manifold, match.switch_time, T)
+        trajectory = composite(stage_1, condensed, match, transverse, T, times)
+    else:
+        trajectory = _stage_1_alone(net, task, theta0, times, rtol)
     plateau = find_plateau(net, task)
     growth = plateau_growth(net, task, theta0, plateau)
-    T = float(blow_up.time)
     asymptotic = None
     if growth is not None and growth.rate > 0:
         asymptotic = onset_estimate(T, _attention_scale(theta0), 1.0, growth)
-    if not np.isfinite(T):
-        trajectory = _stage_1_alone(net, task, theta0, times, rtol)
-        none = Onset(None)
-        return Prediction(blow_up, plateau, none, none, growth, asymptotic, trajectory, None, None)
-    stage_1, match = matched_start(net, task, theta0, rtol)
-    wanted = 0.0 if times is None else float(times[-1])
-    condensed = condensed_run(net, task, theta0, match, T, wanted, rtol)
-    transverse = transverse_flow(net, task, condensed, match.manifold, match.switch_time, T)
-    trajectory = composite(stage_1, condensed, match, transverse, T, times)
-    onset, onset_norm = (Onset(condensed.event_times.get(name)) for name in ("onset", "onset_norm"))
     return Prediction(
-        blow_up, plateau, onset, onset_norm, growth, asymptotic, trajectory, match, transverse
+        blow_up=blow_up,
+        plateau=plateau,
+        onset=Onset(trajectory.event_times.get("onset")),
+        onset_norm=Onset(trajectory.event_times.get("onset_norm")),
+        growth=growth,
+        onset_asymptotic=asymptotic,
+        trajectory=trajectory,
+        match=match,
+        transverse=transverse,
+        net=net,
+        task=task,
     )
 
 
