@@ -10,6 +10,7 @@ import numpy as np
 
 from flowsim import checks
 from flowsim.integrate import blocks, stepper
+from flowsim.integrate.arguments import check_rate, initial_state, same_structure
 from flowsim.integrate.events import Event
 from flowsim.integrate.solvers import solver_of
 from flowsim.trajectory import Trajectory
@@ -63,7 +64,7 @@ def integrate(
     Raises:
         ValueError, TypeError: arguments that break a rule; the message names them.
     """
-    y0 = _state("y0", y0)
+    y0 = initial_state("y0", y0)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     t0 = jnp.asarray(checks.number("t0", t0), dtype)
     t1 = jnp.asarray(checks.number("t1", t1), dtype)
@@ -111,27 +112,12 @@ def run(
     if not callable(rate):
         raise TypeError(f"flow must be callable or have a rate; got {checks.shown(flow)}")
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
-    _check_rate(rate, t0, y0, args)
+    check_rate("flow", rate, t0, y0, args)
     budget = jnp.asarray(max_steps, jnp.int32)
     problem = stepper.Problem(rate, solver, args, events, end, times, rtol, atol, budget)
     if checks.is_traced(problem, y0, t0):
         return blocks.run_traced(problem, t0, y0)
     return blocks.run_blocks(problem, t0, y0, progress)
-
-
-def _state(name: str, y0: Any) -> Any:
-    """The initial state as a pytree of floating-point arrays of one type; a plain list of numbers
-    is meant as one array."""
-    if isinstance(y0, list) and all(np.isscalar(x) for x in y0):
-        y0 = checks.array(name, y0)
-    paths, tree = jax.tree_util.tree_flatten_with_path(y0)
-    if not paths:
-        raise checks.fail(name, "hold at least one array", y0)
-    leaves = [checks.array(name + jax.tree_util.keystr(path), x) for path, x in paths]
-    dtypes = {x.dtype for x in leaves}
-    if len(dtypes) > 1:
-        raise checks.fail(name, "have one floating-point type", sorted(map(str, dtypes)))
-    return jax.tree.unflatten(tree, leaves)
 
 
 def _times(times: Any, t0: Any, t1: Any) -> Any:
@@ -165,25 +151,3 @@ def _tolerance(atol: Any, y0: Any) -> Any:
         if not checks.is_traced(value) and not np.all(np.asarray(value) >= 0):
             raise checks.fail("atol", "not be negative", value)
     return jax.tree.map(lambda a, x: jnp.asarray(a, x.dtype), atol, y0)
-
-
-def same_structure(first: Any, second: Any) -> bool:
-    """Whether two pytrees have the same containers."""
-    trees: list[Any] = [jax.tree.structure(tree) for tree in (first, second)]
-    return trees[0] == trees[1]
-
-
-def _check_rate(rate: Callable, t0: Any, y0: Any, args: Any) -> None:
-    """The rate must return what it is a rate of: the state's structure, shapes and types."""
-    try:
-        out = eqx.filter_eval_shape(rate, t0, y0, args)
-    except jax.errors.ConcretizationTypeError as error:
-        raise TypeError(
-            "flow must not branch in Python on values of t or y (they are traced): "
-            "use jnp.where or jax.lax.cond instead of if, and jax.lax.while_loop instead of while"
-        ) from error
-    describe = lambda tree: jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree)  # noqa: E731
-    if not same_structure(out, y0) or describe(out) != describe(y0):
-        raise checks.fail(
-            "flow", f"return the state's structure, shapes and types, {describe(y0)}", describe(out)
-        )
