@@ -66,8 +66,14 @@ class Motion(eqx.Module):
     def growth(self) -> Float[Array, ""]:
         """d log‖ẏ‖/dt = ẏ·ÿ/‖ẏ‖², which is (p + 1)/(T − t) near a blow-up."""
         speed = jnp.where(self.norms[1] > 0, self.norms[1], 1)
-        pairs = zip(jax.tree.leaves(self.rate), jax.tree.leaves(self.bend), strict=True)
-        return jnp.stack([jnp.sum((a / speed) * (b / speed)) for a, b in pairs]).sum()
+        unit = jax.tree.map(lambda x: x / speed, self.rate)
+        return inner(unit, jax.tree.map(lambda x: x / speed, self.bend))
+
+
+def inner(first: Any, second: Any) -> Float[Array, ""]:
+    """The scalar product over all leaves."""
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b), first, second)
+    return jnp.stack(jax.tree.leaves(products)).sum()
 
 
 def motion(rate: Callable, t: Any, y: Any, args: Any) -> Motion:
@@ -83,7 +89,7 @@ class Desingularised(eqx.Module):
 
     Near a blow-up g is proportional to T − t whether ‖y‖ grows algebraically or as a logarithm
     (then ‖ẏ‖ ~ 1/(T − t)), so that T − t falls like an exponential of s and no step can pass T.
-    ⟨·⟩ are fading averages, d log⟨a⟩/ds = tanh(log a − log⟨a⟩): they keep g positive where a
+    ⟨·⟩ are fading averages, d log⟨a⟩/ds = (a² − ⟨a⟩²)/(a² + ⟨a⟩²): they keep g positive where a
     component or its rate passes through zero; the dots limit g to t1 − t0 and to ten times the
     time elapsed. Nothing here has a scale of its own.
     """
@@ -94,16 +100,18 @@ class Desingularised(eqx.Module):
         """The derivative with respect to s."""
         moving = motion(self.rate, around.clock.time(place.t), place.y, around.args)
         g = time_scale(moving, place, around)
-        lag = jnp.log(moving.norms[:2]) - place.log_sizes
-        return Place(g, jax.tree.map(lambda f: g * f, moving.rate), jnp.tanh(lag))
+        square = (moving.norms[:2] * jnp.exp(-place.log_sizes)) ** 2
+        lag = 1 - 2 / (1 + square)
+        return Place(g, jax.tree.map(lambda f: g * f, moving.rate), lag)
 
 
 def time_scale(moving: Motion, place: Place, around: Surroundings) -> Float[Array, ""]:
     """g, the local time scale of the solution."""
-    sizes = jnp.hypot(moving.norms[:2], jnp.exp(place.log_sizes))
-    elapsed = around.clock.since_start(place.t)
-    idle = jnp.stack([around.unit + FASTEST * elapsed, around.span])
-    return 1 / norm(jnp.concatenate([moving.norms[1:] / sizes, 1 / idle]))
+    faded = jnp.exp(-place.log_sizes)
+    sizes = jnp.sqrt(1 + (moving.norms[:2] * faded) ** 2)
+    ratios = (moving.norms[1:] * faded) / sizes
+    idle = jnp.stack([around.unit + FASTEST * around.clock.since_start(place.t), around.span])
+    return 1 / norm(jnp.concatenate([ratios, 1 / idle]))
 
 
 def start(rate: Callable, t0: Any, y0: Any, span: Any, args: Any) -> tuple[Place, Surroundings]:

@@ -1,6 +1,5 @@
 """Whether a user's vector field blows up, when and how fast."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -11,17 +10,22 @@ from jaxtyping import Array, Float, Int
 
 from flowsim import checks
 from flowsim.blow_up.approach import Found, follow
-from flowsim.integrate.solve import _check_rate as check_rate
-from flowsim.integrate.solve import _state as initial_state
+from flowsim.integrate.arguments import check_rate, initial_state
 from flowsim.outcome import Outcome
 
 #: The solution is computed twice; the tolerance of the result is this many times stricter than
 #: that of the run that it is compared with.
 STRICTER = 16
+#: Least share of the strict tolerance that T is uncertain by, should the two agree by chance.
+LEAST = 0.1
 #: Neither run asks for more than this many units in the last place.
 FLOOR_ULPS = 100
 #: Rounding of T − t₀, in units in the last place, and its growth with the number of steps.
 ROUNDING = 8
+
+
+Scalar = Float[Array, "..."] | Float[np.ndarray, "..."] | np.floating
+Count = Int[Array, "..."] | Int[np.ndarray, "..."] | np.integer
 
 
 class FieldBlowUp(eqx.Module):
@@ -31,20 +35,26 @@ class FieldBlowUp(eqx.Module):
     """
 
     #: T, in the user's time.
-    time: Float[Array, "..."]
+    time: Scalar
     #: Estimate of |time − T|.
-    error: Float[Array, "..."]
+    error: Scalar
     #: p of ‖y‖ ~ (T − t)^{−p}; 0 for a logarithm; NaN without blow-up.
-    exponent: Float[Array, "..."]
+    exponent: Scalar
     outcome: Outcome
     #: The last state.
     state: Any
     #: Attempted steps.
-    steps: Int[Array, "..."]
+    steps: Count
+
+    def __str__(self) -> str:
+        return (
+            f"{self.outcome}: T = {self.time} ± {self.error}, exponent {self.exponent}, "
+            f"{self.steps} steps"
+        )
 
 
 def solve_to_blow_up(
-    rate: Callable,
+    rate: Any,
     y0: Any,
     *,
     t0: Any = 0.0,
@@ -60,7 +70,8 @@ def solve_to_blow_up(
     computed at two tolerances, whose difference, with the tail's and rounding's share, is `error`.
 
     Args:
-        rate: vector field, differentiable by `jax.jvp`; `args` are its parameters.
+        rate: an object with `.rate(t, y, args)`, or such a function itself, that `jax.jvp` can
+            differentiate.
         y0: initial state, any pytree of real arrays.
         t1: how far to look. For time that runs backwards negate the field and t.
         rtol: tolerance of the error of one step against the size of each entry.
@@ -75,8 +86,9 @@ def solve_to_blow_up(
     Raises:
         ValueError, TypeError: arguments that break a rule; the message names them.
     """
+    rate = getattr(rate, "rate", rate)
     if not callable(rate):
-        raise TypeError(f"rate must be callable; got {checks.shown(rate)}")
+        raise TypeError(f"rate must be callable or have a rate; got {checks.shown(rate)}")
     y0 = initial_state("y0", y0)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     t0, t1 = checks.number("t0", t0), checks.number("t1", t1)
@@ -87,13 +99,14 @@ def solve_to_blow_up(
         max_steps = checks.integer("max_steps", max_steps)
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
     t0, t1, rtol = (jnp.asarray(x, dtype) for x in (t0, t1, rtol))
-    check_rate(rate, t0, y0, args)
-    return _solve(rate, y0, t0, t1 - t0, args, rtol, jnp.asarray(max_steps, jnp.int32))
+    found = _solve(rate, y0, t0, t1 - t0, args, rtol, jnp.asarray(max_steps, jnp.int32))
+    return found if checks.is_traced(found) else jax.tree.map(lambda x: np.asarray(x)[()], found)
 
 
 @eqx.filter_jit
 def _solve(rate, y0, t0, span, args, rtol, max_steps) -> FieldBlowUp:
     """The strict run first; the lax one only if there is a blow-up to compare with."""
+    check_rate("rate", rate, t0, y0, args)
     eps = jnp.finfo(t0.dtype).eps
     strict = jnp.maximum(rtol / STRICTER, FLOOR_ULPS * eps)
 
@@ -102,22 +115,21 @@ def _solve(rate, y0, t0, span, args, rtol, max_steps) -> FieldBlowUp:
         return jnp.where(jnp.isfinite(found.elapsed), max_steps, 0), found
 
     _, both = jax.lax.scan(run, max_steps, jnp.stack([strict, STRICTER * strict]))
-    found, other = (jax.tree.map(lambda x: x[i], both) for i in (0, 1))  # noqa: B023
-    return _result(t0, found, other)
+    found = jax.tree.map(lambda x: x[0], both)
+    return _result(t0, found, both.elapsed[1], strict)
 
 
-def _result(t0: Array, found: Found, other: Found) -> FieldBlowUp:
+def _result(t0: Array, found: Found, other: Array, rtol: Array) -> FieldBlowUp:
     eps = jnp.finfo(t0.dtype).eps
     time = t0 + found.elapsed
     steps = found.steps.astype(t0.dtype)
     rounding = eps * (jnp.abs(time) + ROUNDING * jnp.sqrt(steps) * found.elapsed)
-    difference = jnp.where(
-        jnp.isfinite(other.elapsed), jnp.abs(found.elapsed - other.elapsed), jnp.inf
-    )
-    error = difference + found.tail_error + rounding
+    finite = jnp.isfinite(time)
+    difference = jnp.abs(jnp.where(finite, found.elapsed, 0) - other)
+    difference = jnp.maximum(difference, LEAST * rtol * found.elapsed)
     return FieldBlowUp(
         time=time,
-        error=jnp.where(jnp.isfinite(time), error, jnp.inf),
+        error=jnp.where(finite, difference + found.tail_error + rounding, jnp.inf),
         exponent=found.exponent,
         outcome=found.outcome,
         state=found.state,
