@@ -1,0 +1,309 @@
+"""`solve_to_blow_up` against solutions in closed form, in many shapes, and against what is none."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import flowsim as fs
+from flowsim.blow_up import solve_to_blow_up
+
+INF = np.inf
+
+
+def row(*entries):
+    return jnp.stack([jnp.asarray(entry, float) for entry in entries])
+
+
+def escape_time(rate, start):
+    """∫ dy/f(y) from the start to infinity, by mpmath."""
+    return float(mpmath.quad(lambda y: 1 / rate(y), [start, start + 1, start + 10, mpmath.inf]))
+
+
+def first_zero_of_airy_solution():
+    """y' = t + y², y(0) = 0 is y = −u'/u with u'' = −t u, u'(0) = 0."""
+    ai, bi = mpmath.airyai, mpmath.airybi
+
+    def u(t):
+        return ai(-t) * bi(0, derivative=1) - bi(-t) * ai(0, derivative=1)
+
+    return float(mpmath.findroot(u, 2))
+
+
+#: name: (field, start, blow-up time, exponent, options); one compilation serves all.
+SCALAR = {
+    "square": (lambda t, y: y**2, 1.0, 1.0, 1, {}),
+    "square, small": (lambda t, y: y**2, 1e-8, 1e8, 1, {}),
+    "square, large": (lambda t, y: y**2, 1e15, 1e-15, 1, {}),
+    "square, tiny": (lambda t, y: y**2, 1e-100, 1e100, 1, {}),
+    "square, t1 just behind": (lambda t, y: y**2, 1.0, 1.0, 1, {"t1": 1 + 1e-6}),
+    "square, negative": (lambda t, y: -(y**2), -2.0, 0.5, 1, {}),
+    "square, late": (lambda t, y: y**2, 1.0, 10001.0, 1, {"t0": 1e4}),
+    "square, from minus one": (lambda t, y: y**2, 1.0, 2.0, 1, {"t0": 1.0}),
+    "square, microseconds": (lambda t, y: 1e6 * y**2, 1.0, 1e-6, 1, {}),
+    "exponential": (lambda t, y: jnp.exp(y), 0.0, 1.0, 0, {}),
+    "exponential, downwards": (lambda t, y: -jnp.exp(-y), 0.0, 1.0, 0, {}),
+    "exponential of a square": (lambda t, y: jnp.exp(y**2), 0.0, np.sqrt(np.pi) / 2, 0, {}),
+    "cosh": (lambda t, y: jnp.cosh(y), 0.0, np.pi / 2, 0, {}),
+    "y e^y": (lambda t, y: y * jnp.exp(y), 1.0, float(mpmath.e1(1)), 0, {}),
+    "cube": (lambda t, y: y**3, 1.0, 0.5, 0.5, {}),
+    "cube and square": (lambda t, y: y**3 + y**2, 1.0, 1 - np.log(2), 0.5, {}),
+    "power 1.1": (lambda t, y: jnp.abs(y) ** 1.1, 1.0, 10.0, 10, {}),
+    "power 1.01, to overflow": (lambda t, y: jnp.abs(y) ** 1.01, 1.0, 100.0, 100, {}),
+    "power 30": (lambda t, y: y**30, 1.0, 1 / 29, 1 / 29, {}),
+    "square and logarithm": (  # the exponent approaches 1 like 1/log y
+        lambda t, y: y**2 * jnp.log(y),
+        2.0,
+        escape_time(lambda y: y**2 * mpmath.log(y), 2),
+        0.941,
+        {},
+    ),
+    "tangent": (lambda t, y: 1 + y**2, 0.0, np.pi / 2, 1, {}),
+    "tangent through zero": (lambda t, y: 1 + y**2, -10.0, np.pi / 2 + np.arctan(10), 1, {}),
+    "tangent, microseconds": (lambda t, y: 1e6 * (1 + y**2), 0.0, np.pi / 2e6, 1, {}),
+    "logistic pole": (lambda t, y: y * (1 - y), -1.0, np.log(2), 1, {}),
+    "beside an equilibrium": (
+        lambda t, y: y**2 - 1,
+        1 + 1e-6,
+        float(mpmath.atanh(1 / mpmath.mpf(1 + 1e-6))),
+        1,
+        {},
+    ),
+    "from rest": (lambda t, y: t**2 * y**2, 1.0, 3 ** (1 / 3), 1, {}),
+    "forced": (lambda t, y: t + y**2, 0.0, first_zero_of_airy_solution(), 1, {}),
+    "oscillating": (lambda t, y: y**2 * jnp.sin(t), 1.0, np.pi / 2, 1, {}),
+    "pole in t": (lambda t, y: y / (1 - t), 1.0, 1.0, 1, {}),
+    "pole in t, late": (lambda t, y: y / (10001 - t), 1.0, 10001.0, 1, {"t0": 1e4}),
+    "logarithm in t": (lambda t, y: 1 / (1 - t), 1.0, 1.0, 0, {}),
+}
+#: name: (field, start, outcome, options).
+BOUNDED = {
+    "stiff": (lambda t, y: -1e6 * (y - jnp.cos(t)), 0.0, "too_many_steps", {"t1": 10.0}),
+    "growth": (lambda t, y: 2 * y, 1e-3, "reached_end", {"t1": 300.0}),
+    "growth to overflow": (lambda t, y: 2 * y, 1e-3, "reached_end", {}),
+    "double exponential": (lambda t, y: y * jnp.log(y), np.e, "reached_end", {}),
+    "decay": (lambda t, y: -y, 1.0, "steady_state", {}),
+    "wave": (lambda t, y: y * jnp.sin(t), 1.0, "reached_end", {"t1": 30.0}),
+    "wave for ever": (lambda t, y: y * jnp.sin(t), 1.0, "too_many_steps", {"max_steps": 1000}),
+    "logistic": (lambda t, y: y * (1 - y), 2.0, "steady_state", {}),
+    "stationary": (lambda t, y: 0 * y, 1.0, "steady_state", {}),
+    "drift": (lambda t, y: 1 + 0 * y, 0.0, "reached_end", {}),
+    "square, saturated": (lambda t, y: y**2 * (1 - y / 1e9), 1.0, "too_many_steps", {}),
+    "square, then linear": (lambda t, y: y**2 / (1 + 1e-6 * y), 1.0, "reached_end", {"t1": 1.0001}),
+    "square, stopped before": (lambda t, y: y**2, 1.0, "reached_end", {"t1": 1 - 1e-6}),
+    "oscillating, escapes not": (lambda t, y: y**2 * jnp.sin(t), 0.4, "reached_end", {"t1": 20.0}),
+    "one step": (lambda t, y: y**2, 1.0, "too_many_steps", {"max_steps": 1}),
+    "root of t": (lambda t, y: -1 / y, 1.0, "step_too_small", {}),
+    "sign": (lambda t, y: -jnp.sign(y), 1.0, "step_too_small", {}),
+    "NaN beyond 10": (lambda t, y: jnp.where(y < 10, y**2, jnp.nan), 1.0, "non_finite", {}),
+    "NaN after a half": (lambda t, y: jnp.where(t < 0.5, y**2, jnp.nan), 1.0, "non_finite", {}),
+    "root of a negative": (lambda t, y: y * jnp.sqrt(5 - y) + 1, 1.0, "non_finite", {}),
+    "faster than any power": (lambda t, y: y * jnp.log(y) ** 2, np.e, "non_finite", {}),
+    "not in the range of a float": (lambda t, y: y**2, 1e200, "non_finite", {}),
+}
+SCALAR_FIELDS = [case[0] for case in [*SCALAR.values(), *BOUNDED.values()]]
+
+
+def scalar_rate(t, y, which):
+    return jax.lax.switch(which, SCALAR_FIELDS, t, y)
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_blow_up_of_a_scalar(name):
+    """Relative error ≤ 1e-8 at default settings (measured ≤ 3e-11), and the estimate covers it."""
+    _, y0, time, exponent, options = SCALAR[name]
+    found = solve_to_blow_up(scalar_rate, y0, args=list(SCALAR).index(name), **options)
+    assert found.outcome == "blow_up"
+    assert abs(found.time - time) <= min(1e-8 * time, found.error)
+    assert found.error <= 1e-8 * time
+    assert found.exponent == pytest.approx(exponent, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_no_blow_up_is_claimed(name):
+    _, y0, outcome, options = BOUNDED[name]
+    which = len(SCALAR) + list(BOUNDED).index(name)
+    found = solve_to_blow_up(scalar_rate, y0, args=which, **options)
+    assert found.outcome == outcome
+    assert found.time == INF
+    assert found.error == INF
+    assert np.isnan(found.exponent)
+
+
+def test_growth_reaches_its_value_at_the_end():
+    which = len(SCALAR) + list(BOUNDED).index("growth")
+    found = solve_to_blow_up(scalar_rate, 1e-3, args=which, t1=300.0)
+    assert found.state == pytest.approx(1e-3 * np.exp(600), rel=1e-6)  # 600 e-folds at 6e-12 a step
+
+
+TURN = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def plane(y):
+    return y[0] ** 2 + y[1] ** 2
+
+
+#: Three components, one compilation: (field, start, blow-up time or outcome, exponent, options).
+VECTOR = {
+    "one of three": (lambda t, y: row(y[0] ** 2, -y[1], jnp.cos(t)), [1, 1, 0], 1.0, 1, {}),
+    "beside 1e20": (lambda t, y: row(y[0] ** 2, 0.0, 0.0), [1, 1e20, 0], 1.0, 1, {}),
+    "a logarithm beside 1e10": (lambda t, y: row(jnp.exp(y[0]), 0, 0), [0, 1e10, 0], 1.0, 0, {}),
+    "beside a fast decay": (lambda t, y: row(y[0] ** 2, -1e3 * y[1], 0), [1, 1, 0], 1.0, 1, {}),
+    "the earlier of two": (lambda t, y: row(y[0] ** 2, y[1] ** 2, 0), [1, 2, 0], 0.5, 1, {}),
+    "two powers at once": (lambda t, y: row(y[0] ** 3, y[1] ** 2, 0), [1, 2, 0], 0.5, 1, {}),
+    "rotation and growth": (lambda t, y: y * plane(y) + 10 * (TURN @ y), [1, 0, 0], 0.5, 0.5, {}),
+    "rotation in log time": (
+        lambda t, y: (y + 3 * (TURN @ y)) * jnp.sqrt(plane(y)),
+        [1, 0, 0],
+        1.0,
+        1,
+        {},
+    ),
+    "second order": (lambda t, y: row(y[1], 6 * y[0] ** 2, 0), [1, 2, 0], 1.0, 3, {}),
+    "Liouville": (lambda t, y: row(y[1], jnp.exp(y[0]), 0), [0, 2**0.5, 0], 2**0.5, 1, {}),
+    "rank one": (
+        lambda t, y: row(y[1] * y[2], y[0] * y[2], y[0] * y[1]),
+        [1, 2, 3],
+        0.50864461857003823021,
+        1,
+        {},
+    ),
+    "rank one, negative": (
+        lambda t, y: row(y[1] * y[2], y[0] * y[2], y[0] * y[1]),
+        [1, 2, -3],
+        0.88968396690700673,
+        1,
+        {},
+    ),
+    "noise": (lambda t, y: row(y[0] ** 2, y[0] * 1.1 - 1.1 * y[0], 0), [1, 0, 0], 1.0, 1, {}),
+    "rank one, degenerate": (
+        lambda t, y: row(y[1] * y[2], y[0] * y[2], y[0] * y[1]),
+        [1, 1, -1],
+        "steady_state",
+        None,
+        {},
+    ),
+    "rotation alone": (lambda t, y: TURN @ y, [1, 0, 0], "reached_end", None, {"t1": 30.0}),
+    "infinite rotation": (lambda t, y: TURN @ y / (1 - t), [1, 0, 0], "step_too_small", None, {}),
+    "fall to the origin": (lambda t, y: -y / plane(y), [1, 1, 0], "step_too_small", None, {}),
+    "Lotka and Volterra": (
+        lambda t, y: row(y[0] * (1 - y[1]), y[1] * (y[0] - 1), 0),
+        [1.5, 1, 0],
+        "reached_end",
+        None,
+        {"t1": 20.0},
+    ),
+}
+VECTOR_FIELDS = [case[0] for case in VECTOR.values()]
+
+
+def vector_rate(t, y, which):
+    return jax.lax.switch(which, VECTOR_FIELDS, t, y)
+
+
+@pytest.mark.parametrize("name", VECTOR)
+def test_vectors(name):
+    _, y0, expected, exponent, options = VECTOR[name]
+    which = list(VECTOR).index(name)
+    found = solve_to_blow_up(vector_rate, np.array(y0, float), args=which, **options)
+    if isinstance(expected, str):
+        assert found.outcome == expected
+        assert found.time == INF
+    else:
+        assert found.outcome == "blow_up"
+        assert abs(found.time - expected) <= min(1e-8 * expected, found.error)
+        assert found.exponent == pytest.approx(exponent, rel=2e-3)
+
+
+def counted_square():
+    count = [0]
+
+    def rate(t, y, args):
+        count[0] += 1
+        return jax.tree.map(lambda x: x @ x if x.ndim == 2 else x**2, y)
+
+    return rate, count
+
+
+def test_pytrees_matrices_and_no_retrace():
+    """Ẏ = Y² blows up at the inverse of Y0's largest eigenvalue."""
+    rate, count = counted_square()
+    start = {"a": np.array([0.5, -1.0]), "b": (np.array([[1.0, 1], [1, 1]]),)}
+    found = solve_to_blow_up(rate, start)
+    assert abs(found.time - 0.5) <= min(5e-9, found.error)
+    assert found.state["a"] == pytest.approx([1 / 1.5, -1 / 1.5], rel=1e-9)
+    first = count[0]
+    for rtol, t1, factor in ((1e-9, INF, 2), (1e-6, 10.0, 0.5), (1e-3, 0.1, 1)):
+        scaled = jax.tree.map(lambda x: factor * x, start)  # noqa: B023
+        found = solve_to_blow_up(rate, scaled, rtol=rtol, t1=t1, t0=-0.25)
+        assert abs(found.time - (0.5 / factor - 0.25)) <= found.error
+        assert (found.outcome == "blow_up") == (0.5 / factor < t1 + 0.25)
+    assert count[0] == first
+
+
+def test_vmap_under_jit_gives_outcomes_as_data():
+    def field(t, y, rate):
+        return jnp.where(y > 0, y**2, 0) + rate * y
+
+    def solve(y, rate):
+        return solve_to_blow_up(field, y, t1=50.0, args=rate)
+
+    starts = np.array([1.0, 1e-3, -1, 2, np.nan, 0])
+    found = jax.jit(jax.vmap(solve, (0, None)))(starts, 1.0)
+    names = ["blow_up", "blow_up", "reached_end", "blow_up", "non_finite", "reached_end"]
+    assert list(found.outcome.name) == names
+    blown = np.array([0, 1, 3])
+    error = np.abs(found.time[blown] - np.log(1 + 1 / starts[blown]))
+    assert np.all(error <= np.minimum(found.error[blown], 1e-8))
+    assert np.all(np.isinf(np.delete(found.time, blown)))
+    assert found.state[2] == pytest.approx(-np.exp(50), rel=1e-8)
+
+
+@pytest.mark.parametrize("rtol", [1e-13, 1e-11, 1e-8, 1e-5, 1e-3])
+def test_the_estimate_covers_the_error_at_every_tolerance(rtol):
+    which = list(SCALAR).index("square")
+    found = solve_to_blow_up(scalar_rate, 1.0, args=which, rtol=rtol)
+    assert abs(found.time - 1) <= found.error <= 10 * rtol + 1e-12
+
+
+def test_single_precision():
+    found = solve_to_blow_up(lambda t, y, args: y**2, np.float32(1))
+    assert found.time.dtype == np.float32
+    assert abs(found.time - 1) <= found.error <= 1e-4
+    assert found.exponent == pytest.approx(1, abs=0.05)
+
+
+def test_a_flow_of_flowsim():
+    """The leading-order flow of full matrices against `blow_up_time` of the unit-rate flow."""
+    task = fs.tasks.gaussian(6, 3, 4)
+    theta = fs.gaussian_parameters(jax.random.key(1), 4, scale=1e-2)
+    kappa = 0.7
+    found = solve_to_blow_up(fs.flows.LeadingOrder(task, kappa), theta)
+    exact = fs.blow_up_time(task.direction @ theta.W_V, theta.W_1, theta.W_2)
+    assert abs(found.time - exact.time / kappa) <= min(found.error, 1e-8 * found.time)
+
+
+BAD = {
+    "not finite": ({"y0": np.nan}, ValueError, "y0 must be finite"),
+    "complex": ({"y0": 1j}, ValueError, "y0 must be real"),
+    "shape": ({"rate": lambda t, y, a: jnp.stack([y, y])}, ValueError, "rate must return"),
+    "dtype": ({"rate": lambda t, y, a: jnp.float32(1)}, ValueError, "rate must return"),
+    "branch": ({"rate": lambda t, y, a: y if y > 0 else -y}, TypeError, "use jnp.where"),
+    "numpy": ({"rate": lambda t, y, a: np.exp(y)}, TypeError, "use jax.numpy"),
+    "no rate": ({"rate": 3}, TypeError, "rate must be callable"),
+    "t1 at t0": ({"t1": 0.0}, ValueError, "t1 must be larger"),
+    "t1 before t0": ({"t0": 1.0, "t1": 0.5}, ValueError, "t1 must be larger"),
+    "t0 infinite": ({"t0": -INF}, ValueError, "finite t0"),
+    "rtol 1e-14": ({"rtol": 1e-14}, ValueError, "rtol must lie in"),
+    "rtol 0.1": ({"rtol": 0.1}, ValueError, "rtol must lie in"),
+    "no steps": ({"max_steps": 0}, ValueError, "max_steps must be an integer >= 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    changed, error, message = BAD[name]
+    arguments = {"rate": lambda t, y, a: y**2, "y0": 1.0} | changed
+    with pytest.raises(error, match=message):
+        solve_to_blow_up(arguments.pop("rate"), arguments.pop("y0"), **arguments)
