@@ -1,0 +1,105 @@
+"""`flowsim census`: blow-up times of very many Gaussian starts, resumable."""
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import Any
+
+from flowsim import storage
+
+EXAMPLE = "Example: flowsim census --width 64 --count 10000 --out my-census"
+
+
+def add(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "census",
+        help="blow-up times of very many starts",
+        description=__doc__,
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("--width", type=int, required=True, help="h (= m) of unit Gaussian weights")
+    parser.add_argument("--hidden-width", type=int, help="m, if it is not h")
+    parser.add_argument("--count", type=int, required=True, help="number of starts")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the starts (default 0)")
+    parser.add_argument(
+        "--source",
+        default="chains",
+        help="chains (default; no matrices) or matrices (the starts of flowsim blowup --width)",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder to keep results and to resume from")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Compute, or go on, and print the summary."""
+    import jax
+
+    use_all_cores(jax)
+    from flowsim.experiments.census import census
+
+    with Notice(options.count) as notice:
+        found = census(
+            options.width,
+            options.count,
+            hidden_width=options.hidden_width,
+            seed=options.seed,
+            source=options.source,
+            out=options.out,
+            notice=notice,
+        )
+    if found is None:
+        print("shards of other processes are missing: run again when they are done")
+        return 0
+    summary = found.summary()
+    print(storage.json_text(summary) if options.json else text(summary, options.out))
+    return 0
+
+
+def use_all_cores(jax: Any) -> None:
+    """One CPU device a core, unless the user has set their number or started JAX."""
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", cores or 1)
+
+
+class Notice:
+    """A progress bar on a terminal's standard error; silent elsewhere."""
+
+    def __init__(self, count: int):
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=count, disable=not sys.stderr.isatty(), unit="start")
+
+    def __enter__(self) -> Any:
+        return self.bar.update
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.close()
+
+
+def text(summary: dict[str, Any], out: str | None) -> str:
+    """The summary for a person."""
+    low, high = summary["intervals"]["0.5"]
+    signs = summary["by_energy_sign"]
+    lines = [
+        f"{summary['count']} starts, h = {summary['width']}, m = {summary['hidden_width']}, "
+        f"{summary['undecided']} undecided",
+        f"median T* {summary['median']:.8g}, 95 % between {low:.6g} and {high:.6g} (unit rate)",
+        "quantiles " + ", ".join(f"{p}: {t:.6g}" for p, t in summary["quantiles"].items()),
+    ]
+    lines += [
+        f"E(0) {sign}: {part['count']} starts"
+        + (f", median {part['median']:.6g}" if part["count"] else "")
+        for sign, part in (("> 0", signs["positive"]), ("<= 0", signs["not_positive"]))
+    ]
+    if "mean_field_limit" in summary:
+        lines.append(
+            f"median T* sqrt(h) {summary['normalised_median']:.6g}, "
+            f"limit for large h {summary['mean_field_limit']:.12g}"
+        )
+    return "\n".join(lines if out is None else [*lines, f"results   {out}"])
