@@ -1,5 +1,10 @@
 """Figures: every function takes `ax` (or makes a figure), returns Axes and never shows anything."""
 
+from flowsim.report.figures.descent import batch_sizes as batch_sizes
+from flowsim.report.figures.descent import descent_distances as descent_distances
+from flowsim.report.figures.descent import descent_lags as descent_lags
+from flowsim.report.figures.descent import descent_orders as descent_orders
+from flowsim.report.figures.descent import sharpness as sharpness
 from flowsim.report.figures.growth import change_rates as change_rates
 from flowsim.report.figures.growth import loss as loss
 from flowsim.report.figures.growth import norms as norms
