@@ -9,8 +9,11 @@ from flowsim import flows as flows
 from flowsim import observables as observables
 from flowsim import tasks as tasks
 from flowsim.blow_up import BlowUp as BlowUp
+from flowsim.blow_up import FieldBlowUp as FieldBlowUp
 from flowsim.blow_up import Verdict as Verdict
 from flowsim.blow_up import blow_up_time as blow_up_time
+from flowsim.blow_up import solve_to_blow_up as solve_to_blow_up
+from flowsim.compare import compare as compare
 from flowsim.descent import descend as descend
 from flowsim.descent import train as train
 from flowsim.integrate import Event as Event
@@ -20,6 +23,8 @@ from flowsim.network import OneLayerTransformer as OneLayerTransformer
 from flowsim.network import Parameters as Parameters
 from flowsim.network import gaussian_parameters as gaussian_parameters
 from flowsim.outcome import Outcome as Outcome
+from flowsim.predict import Prediction as Prediction
+from flowsim.predict import predict as predict
 from flowsim.tasks import Task as Task
 from flowsim.trajectory import Trajectory as Trajectory
 

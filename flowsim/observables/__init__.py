@@ -19,6 +19,7 @@ from flowsim.observables.rates import group_rates as group_rates
 from flowsim.observables.rates import relative_changes as relative_changes
 from flowsim.observables.rates import relative_rate as relative_rate
 from flowsim.observables.rates import relative_rates as relative_rates
+from flowsim.observables.sharpness import sharpness as sharpness
 from flowsim.observables.similarity import cosine_similarity as cosine_similarity
 from flowsim.observables.similarity import reordered_similarity as reordered_similarity
 from flowsim.observables.similarity import similarity_order as similarity_order

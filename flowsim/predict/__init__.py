@@ -1,5 +1,7 @@
 """Both stages predicted from the data and the initial weights."""
 
+from flowsim.predict.assumptions import Assumptions as Assumptions
+from flowsim.predict.assumptions import assumptions as assumptions
 from flowsim.predict.key_query import Growth as Growth
 from flowsim.predict.key_query import KeyQuerySolution as KeyQuerySolution
 from flowsim.predict.key_query import onset_estimate as onset_estimate

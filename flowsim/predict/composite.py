@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowsim.flows import embed
 from flowsim.network import Parameters
 from flowsim.predict.match import Match
 from flowsim.predict.transverse import Transverse
@@ -78,27 +77,27 @@ def _with_attention(
     started = times > match.time
     if not np.any(started):
         return early
-    late = _evaluate(condensed, times[started])
+    states, rates = _evaluate(condensed, times[started])
+    manifold = match.manifold
+    late = jax.vmap(manifold.weights)(states), jax.vmap(manifold.rate)(rates)
     fields = lambda theta: (theta.W_Q, theta.W_K)  # noqa: E731
-    return tuple(
+    states, rates = (
         eqx.tree_at(
             fields,
             theta,
-            [
-                whole.at[started].set(new)
-                for whole, new in zip(fields(theta), fields(state), strict=True)
-            ],
+            [W.at[started].set(new) for W, new in zip(fields(theta), fields(part), strict=True)],
         )
-        for theta, state in zip(early, late, strict=True)
+        for theta, part in zip(early, late, strict=True)
     )
+    return states, rates
 
 
 def _embedded(states: Any, rates: Any, remainders: Any, match: Match) -> tuple[Any, Any]:
     """Weights and their rates from condensed ones and from the remainders."""
-    n = match.manifold.n
-    embed_all = jax.vmap(lambda state: embed(state, n))
+    manifold = eqx.tree_at(lambda m: (m.R_V, m.R_1), match.manifold, replace_fn=jnp.zeros_like)
     (R_V, R_1), (R_V_rate, R_1_rate) = remainders
-    return _plus(embed_all(states), R_V, R_1), _plus(embed_all(rates), R_V_rate, R_1_rate)
+    theta, rate = jax.vmap(manifold.weights)(states), jax.vmap(manifold.rate)(rates)
+    return _plus(theta, R_V, R_1), _plus(rate, R_V_rate, R_1_rate)
 
 
 def _plus(theta: Parameters, R_V: Any, R_1: Any) -> Parameters:

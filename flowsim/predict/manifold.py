@@ -4,16 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from flowsim.flows import CondensedState, embed
 from flowsim.network import Parameters
+from flowsim.predict.span import Span
 
 
 class Manifold(eqx.Module):
     """W_V = p nᵀ + R_V, W_1 = n qᵀ + R_1, W_2 = r with R_V n = 0 and nᵀR_1 = 0.
+
+    p, W_Q and W_K of its states are given in the coordinates of `span`; `still` is what they are
+    across it. There the whole model is the same (see `Span`).
 
     With R_V = R_1 = 0 this is the invariant manifold of theory.md, section 6. The remainders are
     what condensation leaves of the start, of order ε: R_V is W_V(0) off v and n, R_1 is the part of
@@ -23,17 +26,32 @@ class Manifold(eqx.Module):
     n: Float[Array, "h"]
     R_V: Float[Array, "d h"]
     R_1: Float[Array, "h m"]
+    span: Span
+    still: CondensedState
 
     def weights(self, state: CondensedState) -> Parameters:
         """θ at a condensed state."""
-        theta = embed(state, self.n)
+        theta = embed(self.whole(state), self.n)
         return Parameters(
             theta.W_Q, theta.W_K, theta.W_V + self.R_V, theta.W_1 + self.R_1, theta.W_2
         )
 
     def rate(self, rate: CondensedState) -> Parameters:
         """θ̇ for a rate of the condensed flow; the remainders stand still."""
+        back = self.span.back
+        rate = CondensedState(back(rate.p), rate.q, rate.r, back(rate.W_Q), back(rate.W_K))
         return embed(rate, self.n)
+
+    def whole(self, state: CondensedState) -> CondensedState:
+        """The state in the coordinates of the task."""
+        back, still = self.span.back, self.still
+        return CondensedState(
+            p=back(state.p) + still.p,
+            q=state.q,
+            r=state.r,
+            W_Q=back(state.W_Q) + still.W_Q,
+            W_K=back(state.W_K) + still.W_K,
+        )
 
 
 class OnManifold(eqx.Module):
@@ -62,8 +80,3 @@ def off_manifold(W_1: Float[Array, "h m"], n: Any, m: Any) -> Float[Array, "h m"
     """(1 − nnᵀ) W_1 (1 − mmᵀ)."""
     rows = W_1 - jnp.outer(n, n @ W_1)
     return rows - jnp.outer(rows @ m, m)
-
-
-def condensed_rate(loss: Callable[..., Any], state: Any) -> Any:
-    """−∇ of a loss at a state, shaped like it."""
-    return jax.grad(lambda state: -loss(state))(state)

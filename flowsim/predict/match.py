@@ -1,6 +1,7 @@
 """From stage 1 to the condensed network: the matched start (theory.md, section 6)."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from flowsim.integrate import integrate
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.network.attention import context
 from flowsim.predict.manifold import Manifold, off_direction, off_manifold
+from flowsim.predict.span import Span
 from flowsim.tasks import Task
 from flowsim.trajectory import Trajectory
 
@@ -30,8 +32,9 @@ class Match(eqx.Module):
         radius: ρ, the size of p, q and r there.
         switch_time: up to here the composite trajectory is the leading-order flow. It lies after
             t_c: the condensed solution has relative error (ε/ρ)² there, the leading-order one ρ².
-        state: p = ρ v + R n, q = r = ρ m and the keys and queries of the start. R n with
-            R = W_V(0) − v ⊗ v W_V(0) is the part of W_V n that stage 1 leaves as it is.
+        state: p = ρ v + R n, q = r = ρ m and the keys and queries of the start, in the coordinates
+            of `manifold.span`. R n with R = W_V(0) − v ⊗ v W_V(0) is the part of W_V n that stage 1
+            leaves as it is.
         manifold: n and the remainders beside the manifold, from the leading-order flow.
     """
 
@@ -92,7 +95,7 @@ def radii(
 
 
 def matched_start(
-    net: OneLayerTransformer, task: Task, theta0: Parameters, by: Drive, rtol: Any
+    net: OneLayerTransformer, task: Task, theta0: Parameters, by: Drive, span: Span, rtol: Any
 ) -> tuple[Trajectory, Match]:
     """The leading-order flow up to the switch, and the match, for a start that blows up."""
     T, v, kappa = by.blow_up_time, by.direction, by.kappa
@@ -101,8 +104,17 @@ def matched_start(
     stage_1 = integrate(LeadingOrder(task, kappa, v), theta0, switch_time, rtol=rtol)
     n, m = jnp.asarray(by.blow_up.value_direction), jnp.asarray(by.blow_up.hidden_direction)
     R = off_direction(theta0, v)
-    state = CondensedState(
+    whole = CondensedState(
         p=radius * v + R @ n, q=radius * m, r=radius * m, W_Q=theta0.W_Q, W_K=theta0.W_K
     )
-    manifold = Manifold(n, R - jnp.outer(R @ n, n), off_manifold(stage_1.final.W_1, n, m))
+    state, still = (_tokens_mapped(f, whole) for f in (span.into, span.across))
+    R_V, R_1 = R - jnp.outer(R @ n, n), off_manifold(stage_1.final.W_1, n, m)
+    manifold = Manifold(n, R_V, R_1, span, still)
     return stage_1, Match(T - 1 / (kappa * radius), radius, switch_time, state, manifold)
+
+
+def _tokens_mapped(function: Callable, state: CondensedState) -> CondensedState:
+    """The state with a function of token space applied to p, W_Q and W_K."""
+    return CondensedState(
+        function(state.p), state.q, state.r, function(state.W_Q), function(state.W_K)
+    )

@@ -1,13 +1,15 @@
 """The plateau between the stages: the critical point of L̃_1 (theory.md, section 6)."""
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from flowsim.network import OneLayerTransformer
+from flowsim.network.losses import Loss
 from flowsim.tasks import Task
 
 #: Newton steps at most, and the relative size of the gradient at which they end.
@@ -51,12 +53,12 @@ def find_plateau(net: OneLayerTransformer, task: Task) -> Plateau:
     left, sizes, right = np.linalg.svd(net.slope * margins, full_matrices=False)
     kept = sizes > RANK_ACCURACY * sizes[0]
     rows = left[:, kept] * len(margins) ** 0.5  # orthonormal columns in the mean over samples
-    found = _minimise(_Elementwise(net.margin_loss), rows)
+    found = _minimise(lambda q: jax.device_get(_values(net.margin_loss, jnp.asarray(q))), rows)
     if found is None:
         return Plateau(False)
     scaled, loss, gradient = found
     beta = right[kept].T @ (scaled / sizes[kept]) * len(margins) ** 0.5
-    return Plateau(True, loss, jax.numpy.asarray(beta), gradient)
+    return Plateau(True, loss, jnp.asarray(beta), gradient)
 
 
 def separates(margins: Float[np.ndarray, "n d"]) -> bool:
@@ -74,20 +76,14 @@ def separates(margins: Float[np.ndarray, "n d"]) -> bool:
     return bool(-solved.fun > SEPARATION_ACCURACY * np.abs(rows).sum())
 
 
-class _Elementwise:
-    """ℓ, ℓ' and ℓ'' of an array of margins, on the host."""
-
-    def __init__(self, margin_loss: Any):
-        slope = lambda q: margin_loss.derivative(q)  # noqa: E731
-        bend = lambda q: jax.jvp(slope, (q,), (jax.numpy.ones_like(q),))[1]  # noqa: E731
-        self.all = jax.jit(lambda q: (margin_loss(q), slope(q), bend(q)))
-
-    def __call__(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        value, slope, bend = jax.device_get(self.all(q))
-        return value, slope, bend
+@eqx.filter_jit
+def _values(margin_loss: Loss, q: Float[Array, "n"]) -> tuple[Array, Array, Array]:
+    """ℓ, ℓ' and ℓ'' at each margin."""
+    bend = jax.jvp(margin_loss.derivative, (q,), (jnp.ones_like(q),))[1]
+    return margin_loss(q), margin_loss.derivative(q), bend
 
 
-def _minimise(ell: _Elementwise, rows: np.ndarray) -> tuple[np.ndarray, float, float] | None:
+def _minimise(ell: Callable, rows: np.ndarray) -> tuple[np.ndarray, float, float] | None:
     """The minimiser of mean ℓ(rows·c) with its value and relative gradient; None if not found."""
     c = np.zeros(rows.shape[1])
     value, slope, bend = ell(rows @ c)
@@ -114,7 +110,7 @@ def _newton_step(rows: np.ndarray, gradient: np.ndarray, bend: np.ndarray) -> np
 
 
 def _line_search(
-    ell: _Elementwise, rows: np.ndarray, c: np.ndarray, step: np.ndarray, value: float, slope: float
+    ell: Callable, rows: np.ndarray, c: np.ndarray, step: np.ndarray, value: float, slope: float
 ) -> float:
     """The first of 1, ½, ¼, … that lowers the mean loss enough (Armijo); 0 if none does."""
     shrink = 1.0

@@ -20,6 +20,7 @@ from flowsim.predict.match import Match, drive, matched_start
 from flowsim.predict.onset import condensed_run
 from flowsim.predict.plateau import Plateau, find_plateau
 from flowsim.predict.separated import separated_run
+from flowsim.predict.span import span_of
 from flowsim.predict.transverse import Transverse, transverse_flow
 from flowsim.tasks import Task
 from flowsim.trajectory import Trajectory
@@ -135,10 +136,11 @@ def predict(
     match, transverse = None, None
     if np.isfinite(by.blow_up_time) and np.isfinite(T):
         wanted = 0.0 if times is None else float(times[-1])
-        stage_1, match = matched_start(net, task, theta0, by, rtol)
-        run_on = separated_run if separated else condensed_run
-        condensed = run_on(net, task, theta0, match, T, wanted, rtol)
-        transverse = transverse_flow(net, task, condensed, match.manifold, match.switch_time, T)
+        span = span_of(task)
+        stage_1, match = matched_start(net, task, theta0, by, span, rtol)
+        run_on, inside = separated_run if separated else condensed_run, span.task(task)
+        condensed = run_on(net, inside, theta0, match, T, wanted, rtol)
+        transverse = transverse_flow(net, inside, condensed, match.manifold, match.switch_time, T)
         trajectory = composite(stage_1, condensed, match, transverse, T, times)
     else:
         trajectory = _stage_1_alone(net, task, theta0, times, rtol)

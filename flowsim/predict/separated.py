@@ -21,7 +21,7 @@ from flowsim.integrate.simulate import STAGE_2_UNITS, standard_events
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.network.attention import context
 from flowsim.observables.norms import frobenius
-from flowsim.observables.rates import relative_rate
+from flowsim.predict.manifold import Manifold
 from flowsim.predict.match import Match
 from flowsim.predict.onset import LONGEST, OnManifold, with_plateau_before_onset
 from flowsim.tasks import Task
@@ -104,14 +104,24 @@ def condensed_key_query_matrix(
     return (task.last_tokens * pull[:, None]).T @ mixed / (task.length * key_width**0.5)
 
 
+def _with_keys(manifold: Manifold, keys: tuple[Array, Array]) -> Parameters:
+    """Full weights at keys and queries, with p = q = r = 0."""
+    d, m = manifold.span.basis.shape[1], manifold.R_1.shape[1]
+    zero = jnp.zeros_like(manifold.R_1, shape=(d,)), jnp.zeros_like(manifold.R_1, shape=(m,))
+    return manifold.weights(CondensedState(zero[0], zero[1], zero[1], *keys))
+
+
 class Crossover(eqx.Module):
     """Log ratio of the relative rates of keys or queries and of the outer weights."""
 
     outer: CubicPath
+    manifold: Manifold
 
     def __call__(self, t: Any, state: Any, args: Any, rate: Any) -> Array:
         """The condition of the event `onset`."""
-        rates = [relative_rate(W, dW) for W, dW in zip(state, rate, strict=True)]
+        whole = _with_keys(self.manifold, state)
+        pairs = (whole.W_Q, rate[0]), (whole.W_K, rate[1])
+        rates = [frobenius(dW) / frobenius(W) for W, dW in pairs]
         tiny = jnp.finfo(rates[0].dtype).tiny
         return jnp.log(jnp.maximum(jnp.maximum(*rates), tiny)) - self.outer(t)
 
@@ -120,12 +130,11 @@ class QueryGrowth(eqx.Module):
     """`onset_norm` asked of (W_Q, W_K)."""
 
     growth: Callable
-    theta0: Parameters
+    manifold: Manifold
 
     def __call__(self, t: Any, state: Any, args: Any) -> Array:
         """The condition of `onset_norm`."""
-        theta = eqx.tree_at(lambda w: (w.W_Q, w.W_K), self.theta0, state)
-        return self.growth(t, theta, args)
+        return self.growth(t, _with_keys(self.manifold, state), args)
 
 
 class ScoreSize(eqx.Module):
@@ -183,7 +192,7 @@ def _outer_run(
     asked = OuterSpeed(
         OnManifold(plateau.condition, match.manifold), match.state.W_Q, match.state.W_K
     )
-    attention = net.attention_weights(theta0.W_Q, theta0.W_K, task.X)
+    attention = net.attention_weights(match.state.W_Q, match.state.W_K, task.X)
     flow = OuterFlow(net, context(task.X, attention), task.y)
     start = Outer(match.state.p, match.state.q, match.state.r)
     events = {"plateau": eqx.tree_at(lambda e: e.condition, plateau, asked)}
@@ -196,15 +205,10 @@ def _along(net: Any, task: Any, match: Match, pairs: Any, key_width: int) -> tup
 
     def at(pair: tuple[Outer, Outer]) -> tuple[Array, Array]:
         state, rate = pair
-        W_V = jnp.outer(state.p, match.manifold.n) + match.manifold.R_V
-        W_1 = jnp.outer(match.manifold.n, state.q) + match.manifold.R_1
-        rates = jnp.stack(
-            [
-                frobenius(rate.p) / frobenius(W_V),
-                frobenius(rate.q) / frobenius(W_1),
-                relative_rate(state.r, rate.r),
-            ]
-        )
+        whole = CondensedState(state.p, state.q, state.r, match.state.W_Q, match.state.W_K)
+        theta = match.manifold.weights(whole)
+        pairs = (theta.W_V, rate.p), (theta.W_1, rate.q), (theta.W_2, rate.r)
+        rates = jnp.stack([frobenius(dW) / frobenius(W) for W, dW in pairs])
         F = condensed_key_query_matrix(net, task, state, key_width)
         return F, jnp.log(jnp.maximum(jnp.max(rates), jnp.finfo(rates.dtype).tiny))
 
@@ -220,10 +224,12 @@ def _keys_run(
     speeds = Trajectory(rows, outer.rates, outer.outcome)
     pairs = outer.evaluate(nodes), speeds.evaluate(nodes)
     F, log_rates = _along(net, task, match, pairs, theta0.W_Q.shape[1])
-    given = standard_events(theta0)
+    given, manifold = standard_events(theta0), match.manifold
     events = {
-        "onset": Event(Crossover(CubicPath(nodes, np.asarray(log_rates))), with_rate=True),
-        "onset_norm": Event(QueryGrowth(given["onset_norm"].condition, theta0)),
+        "onset": Event(
+            Crossover(CubicPath(nodes, np.asarray(log_rates)), manifold), with_rate=True
+        ),
+        "onset_norm": Event(QueryGrowth(given["onset_norm"].condition, manifold)),
         "largest": Event(ScoreSize(jnp.log(_largest_product(task, theta0))), terminal=True),
     }
     flow = KeyQuery(CubicPath(nodes, np.asarray(F)))

@@ -94,7 +94,7 @@ def transverse_flow(
     until = np.inf
     for block in range(0, len(grid) - 1, BLOCK):
         part = grid[block : block + BLOCK + 1]
-        G, sizes = _along(net, task, run, part)
+        G, sizes = _along(net, task, run, manifold, part)
         for i, t in enumerate(part):
             if i > 0:
                 R = _advance(R, G[2 * i - 2 : 2 * i + 1], part[i] - part[i - 1])
@@ -111,7 +111,7 @@ def transverse_flow(
             break
     times = grid[: len(states)]
     found = Trajectory(times, _stacked(states), Outcome.of("reached_end"), rates=_stacked(slopes))
-    later = np.linalg.norm(_along(net, task, run, grid[-BLOCK - 1 :])[0], 2, axis=(1, 2))
+    later = np.linalg.norm(_along(net, task, run, manifold, grid[-BLOCK - 1 :])[0], 2, axis=(1, 2))
     after = [r for t, r in zip(times, rates, strict=True) if t >= blow_up_time]
     rate = max([*after, *map(float, later)])
     return Transverse(rate, times, np.asarray(rates), np.asarray(share), until, found)
@@ -123,13 +123,16 @@ def _grid(start: float, end: float, kappa: float) -> np.ndarray:
     return np.linspace(start, end, BLOCK * max(1, int(np.ceil(wanted / BLOCK))) + 1)
 
 
-def _along(net: Any, task: Any, run: Trajectory, times: np.ndarray) -> tuple[Any, np.ndarray]:
+def _along(
+    net: Any, task: Any, run: Trajectory, manifold: Manifold, times: np.ndarray
+) -> tuple[Any, np.ndarray]:
     """G at the times and in the middle between them; ‖p‖ ‖q‖ at the times."""
     fine = np.empty(2 * len(times) - 1)
     fine[::2], fine[1::2] = times, (times[:-1] + times[1:]) / 2
     states = run.evaluate(fine)
     sizes = np.linalg.norm(states.p, axis=1) * np.linalg.norm(states.q, axis=1)
-    return np.asarray(_pulls(net, task, states)), sizes[::2]
+    basis = np.asarray(manifold.span.basis)
+    return basis @ np.asarray(_pulls(net, task, states)), sizes[::2]
 
 
 def _stacked(pairs: list) -> tuple[np.ndarray, ...]:
