@@ -10,6 +10,7 @@ from flowsim.flows import Condensed, CondensedState, Full, embed
 from flowsim.integrate import integrate
 from flowsim.network import OneLayerTransformer
 from flowsim.predict.manifold import Manifold, beta, off_direction, off_manifold
+from flowsim.predict.span import Span, span_of
 from flowsim.predict.transverse import pull, transverse_flow
 from flowsim.tasks import Task
 
@@ -36,7 +37,13 @@ def state() -> CondensedState:
 def manifold() -> Manifold:
     R_V, R_1 = RNG.normal(size=(D, H)), RNG.normal(size=(H, M))
     across = np.eye(H) - np.outer(N, N)
-    return Manifold(N, jnp.asarray(R_V @ across), jnp.asarray(across @ R_1))
+    return placed(R_V @ across, across @ R_1)
+
+
+def placed(R_V, R_1) -> Manifold:
+    """With these remainders, in the coordinates of the task."""
+    still = CondensedState(*(jnp.zeros(s) for s in ((D,), (M,), (M,), (D, K), (D, K))))
+    return Manifold(N, jnp.asarray(R_V), jnp.asarray(R_1), Span(jnp.eye(D)), still)
 
 
 def test_the_full_flow_started_on_the_manifold_stays_on_it(task, state):
@@ -98,7 +105,7 @@ def test_large_remainders_end_the_trust(task, state, manifold):
     product = np.linalg.norm(manifold.R_V @ manifold.R_1)
     size = np.linalg.norm(state.p) * np.linalg.norm(state.q)
     share = (0.0099 * size / product) ** 0.5
-    near = Manifold(N, share * manifold.R_V, share * manifold.R_1)
+    near = placed(share * manifold.R_V, share * manifold.R_1)
     found = transverse_flow(NET, task, condensed, near, 0.0, 0.0)
     assert found.share[0] == pytest.approx(0.0099)
     assert 0 < found.trusted_until < 4.0
@@ -120,3 +127,31 @@ def test_parts_of_the_start(state):
     np.testing.assert_allclose(
         beta(state), inside.W_V @ inside.W_1 @ inside.W_2, rtol=1e-12, atol=1e-13
     )
+
+
+def test_tokens_in_a_plane_give_the_same_model_in_two_coordinates(state):
+    """Outputs and rates of the full model at weights across the plane too."""
+    rng = np.random.default_rng(8)
+    plane = np.linalg.qr(rng.normal(size=(D, 2)))[0]
+    tokens = rng.normal(size=(9, 4, 2)) @ plane.T
+    flat = Task(tokens, np.where(rng.random(9) < 0.5, -1.0, 1.0))
+    span = span_of(flat)
+    assert span.basis.shape == (D, 2)
+    np.testing.assert_allclose(plane @ plane.T, span.basis @ span.basis.T, atol=1e-13)
+    inner, still = (
+        CondensedState(part(state.p), state.q, state.r, part(state.W_Q), part(state.W_K))
+        for part in (span.into, span.across)
+    )
+    manifold = Manifold(N, jnp.zeros((D, H)), jnp.zeros((H, M)), span, still)
+    rate = manifold.rate(Condensed(NET, span.task(flat)).rate(0.0, inner))
+    theta = manifold.weights(inner)
+    for name in ("W_Q", "W_K", "W_V", "W_1", "W_2"):
+        np.testing.assert_allclose(getattr(theta, name), getattr(embed(state, N), name), atol=1e-14)
+        expected = getattr(Full(NET, flat).rate(0.0, theta), name)
+        np.testing.assert_allclose(getattr(rate, name), expected, atol=1e-13, err_msg=name)
+
+
+def test_tokens_that_span_the_space_keep_their_coordinates(task):
+    span = span_of(task)
+    np.testing.assert_array_equal(span.basis, np.eye(D))
+    assert span.task(task) is task
