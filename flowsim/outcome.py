@@ -15,7 +15,7 @@ MEANINGS = {
     "steady_state": "the state stands still: the vector field vanishes there",
     "step_too_small": "the step fell to rounding size without a blow-up (stiffness or a "
     "singularity of the vector field): try an implicit solver or a larger tolerance",
-    "non_finite": "the vector field returned NaN or infinity where the solution still was finite",
+    "non_finite": "the vector field, or a step of a descent, gave NaN or infinity",
     "too_many_steps": "the step budget ran out first",
     "running": "the solve has not ended",
 }
