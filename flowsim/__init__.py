@@ -16,6 +16,7 @@ from flowsim.blow_up import solve_to_blow_up as solve_to_blow_up
 from flowsim.compare import compare as compare
 from flowsim.descent import descend as descend
 from flowsim.descent import train as train
+from flowsim.experiments.census import census as census
 from flowsim.integrate import Event as Event
 from flowsim.integrate import integrate as integrate
 from flowsim.integrate import simulate as simulate
