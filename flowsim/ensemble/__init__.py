@@ -9,3 +9,6 @@ from flowsim.ensemble.sources import GivenWeights as GivenWeights
 from flowsim.ensemble.summary import quantile as quantile
 from flowsim.ensemble.summary import summarise as summarise
 from flowsim.ensemble.summary import survival as survival
+from flowsim.ensemble.two_stage import Runs as Runs
+from flowsim.ensemble.two_stage import summarise_runs as summarise_runs
+from flowsim.ensemble.two_stage import two_stage_runs as two_stage_runs
