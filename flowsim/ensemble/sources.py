@@ -7,7 +7,7 @@ from fold_in(key, i), i their number, so that they do not depend on how the work
 import dataclasses
 import hashlib
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -23,6 +23,7 @@ from flowsim.ensemble.solving import chain_members, matrix_members
 SHARD_NUMBERS = 2**19
 
 
+@runtime_checkable
 class Source(Protocol):
     """What the rest of the ensemble asks of a source of starts."""
 
