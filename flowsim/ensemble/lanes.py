@@ -13,15 +13,15 @@ from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.ensemble.chain import Chain
 from flowsim.ensemble.series import ORDER, taylor_coefficients
 
-#: A step is the radius of convergence times REACH: the remainder is 1e-17.
-REACH = 1e-17 ** (1 / ORDER)
-#: The last ratios of coefficients agree to this share of T* when it is accepted; the last is better
-#: than that by the factor (T* − t)/(distance of the next singularity).
-AGREEMENT = 1e-15
+#: A step is the radius of convergence times REACH: the remainder is 3e-17.
+REACH = 3e-17 ** (1 / ORDER)
+#: T* is accepted where it is known to this share of itself. Ratios of coefficients converge by the
+#: factor (T* − t)/(distance of the next singularity), which is never taken for less than FASTEST.
+AGREEMENT, FASTEST = 5e-16, 0.1
 #: Relative rounding of one evaluation.
 ROUNDING = 8 * np.finfo(np.float64).eps
 #: A member whose state is known worse than this is not believed here.
-LOST = 1e-13
+LOST = 2e-14
 MAX_STEPS = 200
 
 
@@ -168,7 +168,9 @@ def _read(a: Float[Array, "lanes orders h"], squares: Float[Array, "lanes 2"]) -
     ratios = along[:, :-1] / along[:, 1:]
     distance = ratios[:, -1]
     mismatch = jnp.abs(size * jnp.sqrt(along[:, -1]) * distance ** (ORDER + 1) - 1) / (ORDER + 1)
-    spread = jnp.max(jnp.abs(ratios - distance[:, None]), axis=1)
+    before, change = jnp.abs(ratios[:, 1:] - ratios[:, :-1]).T
+    factor = jnp.where(before > 0, change / jnp.where(before > 0, before, 1.0), 1.0)
+    spread = change * jnp.maximum(factor, FASTEST)
     kinetic = jnp.sum(a[:, 1] * a[:, 1], axis=1)
     bent = jnp.sum(a[:, 0] * a[:, 2], axis=1)
     u = squares[:, 0]
