@@ -9,6 +9,7 @@ import numpy as np
 
 from flowsim.network import Parameters
 from flowsim.predict.match import Match
+from flowsim.predict.records import speeds, total_stats
 from flowsim.predict.transverse import Transverse
 from flowsim.trajectory import Trajectory
 
@@ -46,7 +47,7 @@ def composite(
         event_times=dict(sorted(events.items(), key=lambda item: item[1])),
         crossings=condensed.crossings,
         trusted=bool(stage_1.trusted and condensed.trusted) and not condensed.outcome.failed,
-        stats=_stats(stage_1, condensed),
+        stats=total_stats(stage_1, condensed),
     )
 
 
@@ -66,8 +67,7 @@ def _evaluate(run: Trajectory, times: np.ndarray) -> tuple[Any, Any]:
     rows = np.searchsorted(own, times)
     if np.array_equal(own[np.minimum(rows, len(own) - 1)], times):
         return jax.tree.map(lambda x: x[rows], (run.states, run.rates))
-    speeds = Trajectory(own, run.rates, run.outcome)
-    return run.evaluate(times), speeds.evaluate(times)
+    return run.evaluate(times), speeds(run).evaluate(times)
 
 
 def _with_attention(
@@ -105,9 +105,3 @@ def _plus(theta: Parameters, R_V: Any, R_1: Any) -> Parameters:
     return jax.tree.unflatten(
         jax.tree.structure(theta), [theta.W_Q, theta.W_K, W_V, W_1, theta.W_2]
     )
-
-
-def _stats(stage_1: Trajectory, condensed: Trajectory) -> dict[str, Any]:
-    """Steps and seconds of both solves together."""
-    names = ("accepted", "rejected", "evaluations", "seconds", "compile_seconds")
-    return {name: stage_1.stats[name] + condensed.stats[name] for name in names}

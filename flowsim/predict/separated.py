@@ -17,28 +17,24 @@ from jaxtyping import Array, Float
 
 from flowsim.flows import CondensedState, KeyQuery
 from flowsim.integrate import Event, integrate
-from flowsim.integrate.simulate import STAGE_2_UNITS, standard_events
+from flowsim.integrate.simulate import PLATEAU_FRACTION, STAGE_2_UNITS, standard_events
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.network.attention import context
 from flowsim.observables.norms import frobenius
+from flowsim.predict.forcing import CubicPath, OuterState, condensed_key_query_matrix
 from flowsim.predict.manifold import Manifold
 from flowsim.predict.match import Match
-from flowsim.predict.onset import LONGEST, OnManifold, with_plateau_before_onset
+from flowsim.predict.onset import LONGEST, with_plateau_before_onset
+from flowsim.predict.records import chained, speeds, total_stats
 from flowsim.tasks import Task
 from flowsim.trajectory import Trajectory
 
-#: The first try goes this many units 1/κ past T.
-FIRST_HORIZON = 8.0
+#: The first piece goes this many units 1/κ past T.
+FIRST_PIECE = 4.0
+#: Times at which F is computed at once.
+CHUNK = 32
 #: Scores of this size end the linear flow: far beyond where it has lost its meaning.
 LARGEST_SCORE = 30.0
-
-
-class Outer(eqx.Module):
-    """p, q, r of the condensed network."""
-
-    p: Float[Array, "*batch d"]
-    q: Float[Array, "*batch m"]
-    r: Float[Array, "*batch m"]
 
 
 class OuterFlow(eqx.Module):
@@ -51,57 +47,14 @@ class OuterFlow(eqx.Module):
     contexts: Float[Array, "n d"]
     y: Float[Array, "n"]
 
-    def loss(self, state: Outer) -> Float[Array, ""]:
+    def loss(self, state: OuterState) -> Float[Array, ""]:
         """(1/n) Σ_i ℓ(y_i Σ_k σ(z_i q_k) r_k), z_i = a_i X_i p."""
         outputs = self.net.activation(jnp.outer(self.contexts @ state.p, state.q)) @ state.r
         return jnp.mean(self.net.margin_loss(self.y * outputs))
 
-    def rate(self, t: Any, state: Outer, args: Any = None) -> Outer:
+    def rate(self, t: Any, state: OuterState, args: Any = None) -> OuterState:
         """−∇ of the loss."""
         return jax.grad(lambda state: -self.loss(state))(state)
-
-
-class CubicPath(eqx.Module):
-    """A piecewise cubic function of time, constant outside its nodes."""
-
-    times: Float[Array, "T"]
-    values: Float[Array, "T *shape"]
-    slopes: Float[Array, "T *shape"]
-
-    def __init__(self, times: Any, values: Any):
-        from scipy.interpolate import CubicSpline
-
-        slopes = CubicSpline(times, values, axis=0)(times, 1)
-        self.times, self.values, self.slopes = map(jnp.asarray, (times, values, slopes))
-
-    def __call__(self, t: Any) -> Array:
-        """The value at time t."""
-        i = jnp.clip(jnp.searchsorted(self.times, t, side="right") - 1, 0, self.times.size - 2)
-        h = self.times[i + 1] - self.times[i]
-        x = jnp.clip((t - self.times[i]) / h, 0, 1)
-        first = self.values[i] * (1 + 2 * x) + self.slopes[i] * (h * x)
-        second = self.values[i + 1] * (3 - 2 * x) + self.slopes[i + 1] * (h * (x - 1))
-        return first * (1 - x) ** 2 + second * x**2
-
-
-def condensed_key_query_matrix(
-    net: OneLayerTransformer, task: Task, state: Outer | CondensedState, key_width: int
-) -> Float[Array, "d d"]:
-    """F of the condensed network itself, [CL 15] with σ in place of σ'(0).
-
-    F = (1/(n s sqrt(k))) Σ_i −ℓ'(y_i f_i) y_i (Σ_k σ'(z_i q_k) q_k r_k) X_{i,s}ᵀ pᵀC_i at uniform
-    attention, z_i = x̄_i·p. For σ(z) = σ'(0) z it is `key_query_matrix` at β = (q·r) p.
-    """
-    along = task.X @ state.p
-    means = jnp.mean(along, axis=1)
-
-    def gain(z: Float[Array, "n"]) -> Float[Array, ""]:
-        outputs = net.activation(jnp.outer(z, state.q)) @ state.r
-        return -jnp.mean(net.margin_loss(task.y * outputs))
-
-    pull = jax.grad(gain)(means)
-    mixed = jnp.einsum("ns,nsd->nd", along - means[:, None], task.X)
-    return (task.last_tokens * pull[:, None]).T @ mixed / (task.length * key_width**0.5)
 
 
 def _with_keys(manifold: Manifold, keys: tuple[Array, Array]) -> Parameters:
@@ -147,20 +100,6 @@ class ScoreSize(eqx.Module):
         return jnp.log(frobenius(state[0] @ state[1].T)) - self.log_level
 
 
-class OuterSpeed(eqx.Module):
-    """A condition on full weights, asked of the outer ones alone."""
-
-    asked: OnManifold
-    W_Q: Float[Array, "d k"]
-    W_K: Float[Array, "d k"]
-
-    def __call__(self, t: Any, state: Outer, args: Any, rate: Outer) -> Array:
-        """The condition with keys and queries that stand still."""
-        still = jnp.zeros_like(self.W_Q), jnp.zeros_like(self.W_K)
-        full = CondensedState(state.p, state.q, state.r, self.W_Q, self.W_K)
-        return self.asked(t, full, args, CondensedState(rate.p, rate.q, rate.r, *still))
-
-
 def separated_run(
     net: OneLayerTransformer,
     task: Task,
@@ -170,71 +109,91 @@ def separated_run(
     wanted: float,
     rtol: Any,
 ) -> Trajectory:
-    """The same as `condensed_run` to first order in the attention."""
+    """The same as `condensed_run` to first order in the attention.
+
+    The end is not known before the onset, so it goes piece by piece, each twice as long.
+    """
     unit = 1 / float(net.kappa(task))
-    latest = LONGEST * blow_up_time
-    end = max(min(blow_up_time + FIRST_HORIZON * unit, latest), wanted)
-    while True:
-        outer = _outer_run(net, task, theta0, match, end, rtol)
-        keys = _keys_run(net, task, theta0, match, outer, rtol)
-        onset = keys.event_times.get("onset", np.inf)
-        due = min(onset + max(onset - blow_up_time, STAGE_2_UNITS * unit), latest)
-        due = max(due, wanted)
-        if due <= end or keys.outcome == "event":
-            return _joined(outer, keys, min(due, float(keys.times[-1])))
-        end = due
+    latest = max(LONGEST * blow_up_time, wanted)
+    outer: list[Trajectory] = []
+    keys: list[Trajectory] = []
+    reach, end = FIRST_PIECE * unit, latest
+    while not keys or float(keys[-1].times[-1]) < end:
+        due = min(blow_up_time + reach, end)
+        outer.append(_outer_piece(net, task, match, outer, due, rtol))
+        keys.append(_keys_piece(net, task, theta0, match, outer[-1], keys, rtol))
+        onset = _first_time(keys, "onset")
+        after = onset + max(onset - blow_up_time, STAGE_2_UNITS * unit)
+        end = max(min(latest, after), wanted)
+        reach *= 2
+        if keys[-1].outcome == "event" or keys[-1].outcome.failed or outer[-1].outcome.failed:
+            end = float(keys[-1].times[-1])
+    return _joined(outer, keys, end)
 
 
-def _outer_run(
-    net: Any, task: Any, theta0: Parameters, match: Match, end: float, rtol: Any
+def _outer_piece(
+    net: Any, task: Any, match: Match, before: list[Trajectory], end: float, rtol: Any
 ) -> Trajectory:
-    plateau = standard_events(theta0)["plateau"]
-    asked = OuterSpeed(
-        OnManifold(plateau.condition, match.manifold), match.state.W_Q, match.state.W_K
-    )
     attention = net.attention_weights(match.state.W_Q, match.state.W_K, task.X)
     flow = OuterFlow(net, context(task.X, attention), task.y)
-    start = Outer(match.state.p, match.state.q, match.state.r)
-    events = {"plateau": eqx.tree_at(lambda e: e.condition, plateau, asked)}
-    return integrate(flow, start, end, t0=match.time, events=events, rtol=rtol)
+    start, t0 = OuterState(match.state.p, match.state.q, match.state.r), match.time
+    if before:
+        start, t0 = before[-1].final, float(before[-1].times[-1])
+    return integrate(flow, start, end, t0=t0, rtol=rtol)
 
 
 @eqx.filter_jit
 def _along(net: Any, task: Any, match: Match, pairs: Any, key_width: int) -> tuple[Array, Array]:
     """F and the log of the largest relative rate of the outer weights, at (state, rate) pairs."""
 
-    def at(pair: tuple[Outer, Outer]) -> tuple[Array, Array]:
+    def at(pair: tuple[OuterState, OuterState]) -> tuple[Array, Array]:
         state, rate = pair
         whole = CondensedState(state.p, state.q, state.r, match.state.W_Q, match.state.W_K)
         theta = match.manifold.weights(whole)
-        pairs = (theta.W_V, rate.p), (theta.W_1, rate.q), (theta.W_2, rate.r)
-        rates = jnp.stack([frobenius(dW) / frobenius(W) for W, dW in pairs])
+        moves = (theta.W_V, rate.p), (theta.W_1, rate.q), (theta.W_2, rate.r)
+        rates = jnp.stack([frobenius(dW) / frobenius(W) for W, dW in moves])
         F = condensed_key_query_matrix(net, task, state, key_width)
         return F, jnp.log(jnp.maximum(jnp.max(rates), jnp.finfo(rates.dtype).tiny))
 
     return jax.lax.map(at, pairs)
 
 
-def _keys_run(
-    net: Any, task: Any, theta0: Parameters, match: Match, outer: Trajectory, rtol: Any
-) -> Trajectory:
-    """(W_Q, W_K) along the outer run, with the onsets."""
+def _paths(
+    net: Any, task: Any, match: Match, outer: Trajectory, key_width: int
+) -> tuple[CubicPath, CubicPath]:
+    """F and the log rate along a piece, through its rows and one time between two of them."""
     rows = np.asarray(outer.times)
     nodes = np.interp(np.arange(0, len(rows) - 0.5, 0.5), np.arange(len(rows)), rows)
-    speeds = Trajectory(rows, outer.rates, outer.outcome)
-    pairs = outer.evaluate(nodes), speeds.evaluate(nodes)
-    F, log_rates = _along(net, task, match, pairs, theta0.W_Q.shape[1])
+    padded = np.append(nodes, np.full(-len(nodes) % CHUNK, nodes[-1]))
+    pairs = outer.evaluate(padded), speeds(outer).evaluate(padded)
+    found = [
+        _along(net, task, match, jax.tree.map(lambda x: x[i : i + CHUNK], pairs), key_width)  # noqa: B023
+        for i in range(0, len(padded), CHUNK)
+    ]
+    F, log_rates = (np.concatenate(part)[: len(nodes)] for part in zip(*found, strict=True))
+    return CubicPath(nodes, F), CubicPath(nodes, log_rates)
+
+
+def _keys_piece(
+    net: Any,
+    task: Any,
+    theta0: Parameters,
+    match: Match,
+    outer: Trajectory,
+    before: list[Trajectory],
+    rtol: Any,
+) -> Trajectory:
+    """(W_Q, W_K) along a piece of the outer run, with the onsets."""
+    F, log_rates = _paths(net, task, match, outer, theta0.W_Q.shape[1])
     given, manifold = standard_events(theta0), match.manifold
     events = {
-        "onset": Event(
-            Crossover(CubicPath(nodes, np.asarray(log_rates)), manifold), with_rate=True
-        ),
+        "onset": Event(Crossover(log_rates, manifold), with_rate=True),
         "onset_norm": Event(QueryGrowth(given["onset_norm"].condition, manifold)),
         "largest": Event(ScoreSize(jnp.log(_largest_product(task, theta0))), terminal=True),
     }
-    flow = KeyQuery(CubicPath(nodes, np.asarray(F)))
-    start = match.state.W_Q, match.state.W_K
-    return integrate(flow, start, rows[-1], t0=match.time, events=events, rtol=rtol)
+    start = before[-1].final if before else (match.state.W_Q, match.state.W_K)
+    t0, t1 = outer.times[0], outer.times[-1]
+    return integrate(KeyQuery(F), start, t1, t0=t0, events=events, rtol=rtol)
 
 
 def _largest_product(task: Task, theta0: Parameters) -> Array:
@@ -244,33 +203,47 @@ def _largest_product(task: Task, theta0: Parameters) -> Array:
     return LARGEST_SCORE * theta0.W_Q.shape[1] ** 0.5 / (queries * tokens)
 
 
-def _joined(outer: Trajectory, keys: Trajectory, end: float) -> Trajectory:
-    """One run of condensed states at the rows of both, up to `end`."""
-    rows = np.union1d(np.asarray(outer.times), np.asarray(keys.times))
+def _first_time(pieces: list[Trajectory], name: str) -> float:
+    return min(piece.event_times.get(name, np.inf) for piece in pieces)
+
+
+def _joined(outer: list[Trajectory], keys: list[Trajectory], end: float) -> Trajectory:
+    """One run of condensed states at the rows of both parts, up to `end`."""
+    wholes = chained(outer), chained(keys)
+    rows = np.union1d(*(whole.times for whole in wholes))
     rows = np.append(rows[rows < end], end)
     states, rates = (
-        CondensedState(outer_part.p, outer_part.q, outer_part.r, W_Q=key_part[0], W_K=key_part[1])
-        for outer_part, key_part in (
-            (outer.evaluate(rows), keys.evaluate(rows)),
-            (_speeds(outer).evaluate(rows), _speeds(keys).evaluate(rows)),
+        CondensedState(first.p, first.q, first.r, W_Q=second[0], W_K=second[1])
+        for first, second in (
+            [whole.evaluate(rows) for whole in wholes],
+            [speeds(whole).evaluate(rows) for whole in wholes],
         )
     )
-    found = {**outer.event_times, **keys.event_times}
-    events = {name: t for name, t in found.items() if t <= end and name != "largest"}
-    names = ("accepted", "rejected", "evaluations", "seconds", "compile_seconds")
+    events = {name: _first_time(keys, name) for name in ("onset", "onset_norm")}
+    events["plateau"] = plateau_time(wholes[0])
+    events = {name: t for name, t in events.items() if t <= end}
     joined = Trajectory(
         rows,
         states,
-        keys.outcome,
+        keys[-1].outcome,
         rates=rates,
         event_times=dict(sorted(events.items(), key=lambda item: item[1])),
-        crossings={name: {**outer.crossings, **keys.crossings}[name] for name in events},
-        trusted=bool(outer.trusted and keys.trusted),
-        stats={name: outer.stats[name] + keys.stats[name] for name in names},
+        crossings={name: np.asarray([t]) for name, t in events.items()},
+        stats=total_stats(*outer, *keys),
     )
     return with_plateau_before_onset(joined)
 
 
-def _speeds(run: Trajectory) -> Trajectory:
-    """The rates of a run, to be evaluated between its rows."""
-    return Trajectory(run.times, run.rates, run.outcome)
+def plateau_time(outer: Trajectory) -> float:
+    """When the speed of the outer weights has fallen to a twentieth of its largest value so far
+    (`plateau` of a simulation); infinite where it does not."""
+    size = lambda rate: np.sqrt(sum(np.sum(np.square(x), -1) for x in jax.tree.leaves(rate)))  # noqa: E731
+    fractions = size(outer.rates) / np.maximum.accumulate(size(outer.rates))
+    below = np.flatnonzero(fractions <= PLATEAU_FRACTION)
+    if below.size == 0:
+        return np.inf
+    i = int(below[0])
+    fine = np.linspace(outer.times[i - 1], outer.times[i], 65)
+    level = PLATEAU_FRACTION * np.max(size(outer.rates)[: i + 1])
+    log_excess = np.log(size(speeds(outer).evaluate(fine)) / level)
+    return float(np.interp(0.0, -log_excess, fine))

@@ -24,6 +24,7 @@ from flowsim.network import OneLayerTransformer
 from flowsim.network.attention import context
 from flowsim.outcome import Outcome
 from flowsim.predict.manifold import Manifold
+from flowsim.predict.records import speeds
 from flowsim.tasks import Task
 from flowsim.trajectory import Trajectory
 
@@ -58,8 +59,8 @@ class Transverse(eqx.Module):
         """(R_V, R_1) and their rates at each time; outside `self.times` they stand still."""
         inside = np.clip(times, self.times[0], self.times[-1])
         moving = (np.asarray(times) == inside).astype(float)[:, None, None]
-        speeds = Trajectory(self.times, self.remainders.rates, self.remainders.outcome)
-        R, rate = self.remainders.evaluate(inside), speeds.evaluate(inside)
+        R = self.remainders.evaluate(inside)
+        rate = speeds(self.remainders).evaluate(inside)
         return R, (moving * rate[0], moving * rate[1])
 
 

@@ -8,8 +8,8 @@ import pytest
 from flowsim.flows import Condensed, CondensedState, key_query_matrix
 from flowsim.network import OneLayerTransformer, gaussian_parameters
 from flowsim.predict import predict
+from flowsim.predict.forcing import CubicPath, condensed_key_query_matrix
 from flowsim.predict.manifold import beta
-from flowsim.predict.separated import CubicPath, condensed_key_query_matrix
 from flowsim.tasks import Task, gaussian
 
 
