@@ -3,8 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
-from flowsim.blow_up.carlson import elliptic_rf
+from flowsim.blow_up.carlson import elliptic_rf_of_pairs
+from flowsim.blow_up.pairs import add, divide, multiply, pair, square_root
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
+from flowsim.blow_up.two_part import two_sum
 
 
 def rank_one_blow_up_time(
@@ -38,15 +40,29 @@ def balanced_blow_up_time(size: ScalarLike) -> Float[Array, ""]:
 
 def _directly(a, b, c):
     """R_F(a², b², c²), after one exact duplication: a² + ab + bc + ca = (a + b)(a + c)."""
-    x, y, z = (a + b) * (a + c), (b + a) * (b + c), (c + a) * (c + b)
-    return 2 * elliptic_rf(x, y + z, y * z)
+    ab, bc, ca = two_sum(a, b), two_sum(b, c), two_sum(c, a)
+    x = multiply(ab, ca)
+    total = multiply(bc, add(ab, ca))
+    return 2 * elliptic_rf_of_pairs(x, total, multiply(bc, square_root(x)))
 
 
 def _after_turning(a, b, c):
-    """R_F(x, y, 0) + R_F(x+λ, y+λ, λ), x = b² − a², y = c² − a², λ = xy/a², for a ≤ b ≤ c."""
-    x, y = jnp.sqrt(b - a) * jnp.sqrt(b + a), jnp.sqrt(c - a) * jnp.sqrt(c + a)  # their roots
-    total = x + y
-    there = 2 * elliptic_rf(x * y, total * total, x * y * total * total)
-    first, second = 1 + (a / x) ** 2, 1 + (a / y) ** 2
-    back = a / (x * y) * elliptic_rf(jnp.ones_like(x), first + second, first * second)
-    return jnp.where(x > 0, there + jnp.where(x > 0, back, 0.0), jnp.inf)
+    """R_F(x, y, 0) + R_F(x+λ, y+λ, λ), x = b² − a², y = c² − a², λ = xy/a², for a ≤ b ≤ c.
+
+    The first after a duplication, the second with a² taken out of its arguments over xy.
+    """
+    x = multiply(square_root(two_sum(b, -a)), square_root(two_sum(b, a)))  # the root of x
+    y = multiply(square_root(two_sum(c, -a)), square_root(two_sum(c, a)))
+    root, total = multiply(x, y), add(x, y)
+    there = elliptic_rf_of_pairs(root, multiply(total, total), multiply(total, square_root(root)))
+    turns = x[0] > 0
+    one = pair(jnp.ones_like(a))
+    x, y, root = (
+        tuple(jnp.where(turns, p, q) for p, q in zip(z, one, strict=True)) for z in (x, y, root)
+    )
+    first, second = divide(pair(a), x), divide(pair(a), y)
+    first, second = add(one, multiply(first, first)), add(one, multiply(second, second))
+    geometric = square_root(multiply(first, second))
+    back = elliptic_rf_of_pairs(one, add(first, second), geometric)
+    ratio = divide(pair(a), root)
+    return jnp.where(turns, 2 * there + (ratio[0] * back + ratio[1] * back), jnp.inf)
