@@ -1,4 +1,10 @@
-"""Going through an ensemble shard by shard, in memory or in a folder, alone or with others."""
+"""Going through an ensemble shard by shard, in memory or in a folder, alone or with others.
+
+On several machines, start the same script on each with a folder that all can reach, and call
+`jax.distributed.initialize()` before the first JAX call (under SLURM it needs no arguments; else
+give it coordinator_address, num_processes and process_id). Processes exchange nothing: each writes
+its own shards, and a lost process leaves the others' shards valid; start again to fill the gaps.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
