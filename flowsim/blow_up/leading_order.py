@@ -10,6 +10,8 @@ from jaxtyping import Array, Bool, Float
 
 from flowsim import checks
 from flowsim.blow_up.closed_forms import rank_one_blow_up_time
+from flowsim.blow_up.compression import compressed, is_thin
+from flowsim.blow_up.derivatives import with_derivative
 from flowsim.blow_up.reduced import (
     SCALARS,
     Count,
@@ -65,21 +67,25 @@ def blow_up_time(W_v: Any, W_1: Any, W_2: Any) -> BlowUp:
         W_2: second layer, (m,).
     Returns:
         T*, two bounds that contain it and a verdict, in the time of the weights as given. Under
-        `jit` and `vmap` the same as data.
+        `jit` and `vmap` the same as data. `time` can be differentiated, in both modes
+        (`with_derivative`); the rest carries no derivative.
     Raises:
         ValueError: shapes that do not chain, empty arrays, entries that are complex or not finite.
         RuntimeError: double precision is off.
     """
     checks.double_precision("blow_up_time")
     weights = _checked(W_v, W_1, W_2)
-    packed = packed_blow_up(*weights)
     if not checks.is_traced(weights):
-        packed = np.asarray(packed)
-    middle = SCALARS + weights[0].shape[0]
+        return _unpacked(np.asarray(packed_blow_up(*weights)), weights[0].shape[0])
+    found = _unpacked(packed_blow_up(*jax.lax.stop_gradient(weights)), weights[0].shape[0])
+    return eqx.tree_at(lambda f: f.time, found, with_derivative(found.time, *weights))
+
+
+def _unpacked(packed, rows):
     return BlowUp(
         **unpacked_scalars(packed),
-        value_direction=packed[SCALARS:middle],
-        hidden_direction=packed[middle:],
+        value_direction=packed[SCALARS : SCALARS + rows],
+        hidden_direction=packed[SCALARS + rows :],
     )
 
 
@@ -106,11 +112,20 @@ def packed_blow_up(
 
 
 def _matrices(W_v, W_1, W_2, exponent):
+    still = _still(W_v, W_1, W_2)
+    value_of = hidden_of = _unchanged
+    thin = is_thin(W_1.shape)
+    if thin:
+        (W_v, W_1, W_2), value_of, hidden_of = compressed(W_v, W_1, W_2)
     system, exchanged = smaller_garnier(W_v, W_1, W_2)
-    uncertainty = _start_uncertainty(system, W_1)
-    scalars, rows = solve(system, uncertainty, _still(W_v, W_1, W_2), exponent)
+    uncertainty = _start_uncertainty(system, W_1) * (2.0**BITS if thin else 1.0)
+    scalars, rows = solve(system, uncertainty, still, exponent)
     value, hidden = jnp.where(exchanged, rows[::-1], rows)
-    return jnp.concatenate([scalars, value[: W_v.size], hidden[: W_2.size]])
+    return jnp.concatenate([scalars, value_of(value[: W_v.size]), hidden_of(hidden[: W_2.size])])
+
+
+def _unchanged(vector):
+    return vector
 
 
 def _start_uncertainty(system, W_1):
