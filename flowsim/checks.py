@@ -63,7 +63,7 @@ def positive(name: str, value: Any) -> Any:
 
 
 def between(
-    name: str, value: Any, low: float, high: float, *, closed: tuple[bool, bool] = (False, False)
+    name: str, value: Any, low: Any, high: Any, *, closed: tuple[bool, bool] = (False, False)
 ) -> Any:
     """A scalar in the interval from low to high; `closed` says which ends belong to it."""
     value = number(name, value)
