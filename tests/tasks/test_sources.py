@@ -89,7 +89,7 @@ def test_widths_are_checked(width):
         tasks.digits(width)
     with pytest.raises(ValueError, match="width must be an integer >= 3"):
         tasks.gaussian(width=width)
-    with pytest.raises(TypeError, match=r"width must be an integer; got 2\.5"):
+    with pytest.raises(TypeError, match="width"):
         tasks.digits(2.5)
 
 
