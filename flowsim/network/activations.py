@@ -45,7 +45,7 @@ NAMED = {
 }
 
 
-def activation(value: str | Callable[..., Any] | Activation) -> Activation:
+def activation(value: Any) -> Activation:
     """The activation behind a name or a callable.
 
     Raises:

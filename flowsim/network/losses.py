@@ -45,7 +45,7 @@ NAMED = {
 }
 
 
-def loss(value: str | Callable[..., Any] | Loss) -> Loss:
+def loss(value: Any) -> Loss:
     """The loss behind a name or a callable.
 
     Raises:
