@@ -10,6 +10,8 @@ from flowsim.report.figures.growth import loss as loss
 from flowsim.report.figures.growth import norms as norms
 from flowsim.report.figures.growth import rate_crossing as rate_crossing
 from flowsim.report.figures.overview import two_stage_overview as two_stage_overview
+from flowsim.report.figures.prediction import departure as departure
+from flowsim.report.figures.prediction import predictions as predictions
 from flowsim.report.figures.similarity import similarity_gallery as similarity_gallery
 from flowsim.report.figures.similarity import similarity_matrices as similarity_matrices
 from flowsim.report.figures.structure import condensation as condensation
