@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowsim.integrate import stepper
+from flowsim.integrate import sensitivity, stepper
 from flowsim.integrate.progress import Progress
 from flowsim.integrate.solvers import evaluations
 from flowsim.outcome import Outcome
@@ -70,7 +70,7 @@ def run_blocks(problem: stepper.Problem, t0: Any, y0: Any, progress: bool) -> Tr
                 stepping = eqx.tree_at(lambda s: s.saved, stepping, stepping.saved.emptied())
     if stepping.outcome.failed:
         stepping = eqx.tree_at(lambda s: s.outcome, stepping, _explain(problem, stepping))
-    stepping = _with_end(stepping)
+    stepping = stepper.with_end(stepping)
     if int(stepping.saved.count):
         pieces.append(_taken(problem, stepping.saved))
     seconds = {
@@ -78,14 +78,6 @@ def run_blocks(problem: stepper.Problem, t0: Any, y0: Any, progress: bool) -> Tr
         "seconds": time.perf_counter() - compiled,
     }
     return _trajectory(problem, stepping, pieces, seconds)
-
-
-def _with_end(s: stepper.Stepping) -> stepper.Stepping:
-    """The last state as one more row, if it is not saved yet."""
-    count = s.saved.count
-    last = s.saved.times.at[count - 1].get(mode="fill", fill_value=jnp.inf)
-    unsaved = (count == 0) | (last != s.t)
-    return eqx.tree_at(lambda s: s.saved, s, s.saved.push(s.t, s.y, unsaved))
 
 
 def _taken(problem: stepper.Problem, saved: stepper.Saved) -> tuple[Any, Any, Any]:
@@ -122,19 +114,17 @@ def _trajectory(problem: stepper.Problem, s: stepper.Stepping, pieces: list, sec
 
 
 def run_traced(problem: stepper.Problem, t0: Any, y0: Any) -> Trajectory:
-    """The solve inside a JAX transformation: one block, padded rows."""
+    """The solve inside a JAX transformation: one block, padded rows, both modes of derivatives."""
     times = jnp.stack([t0]) if problem.times is None else problem.times
     problem = eqx.tree_at(lambda p: p.times, problem, times, is_leaf=lambda x: x is None)
-    stepping = stepper.begin(problem, t0, y0, times.shape[0] + 1)
-    stepping = _with_end(stepper.block(problem, stepping, problem.max_steps))
-    record = stepping.record
+    out = sensitivity.solved(sensitivity.opened(problem, t0, y0), t0, y0)
     return Trajectory(
-        times=stepping.saved.times,
-        states=stepping.saved.states,
+        times=out.times,
+        states=out.states,
         rates=None,
-        event_times=dict(zip(problem.events, record.first, strict=True)),
-        crossings=dict(zip(problem.events, record.times, strict=True)),
-        outcome=stepper.explain_collapse(problem, stepping),
-        stats={"accepted": stepping.accepted, "rejected": stepping.rejected},
-        count=stepping.saved.count,
+        event_times=dict(zip(problem.events, out.crossings[:, 0], strict=True)),
+        crossings=dict(zip(problem.events, out.crossings, strict=True)),
+        outcome=out.outcome,
+        stats={"accepted": out.accepted, "rejected": out.rejected},
+        count=out.count,
     )

@@ -23,6 +23,8 @@ from flowsim.outcome import Outcome
 COLLAPSE_ULPS = 16
 #: Growth time ‖y‖/‖ẏ‖ over the collapsed step: of order one at a blow-up, even a logarithmic one.
 BLOW_UP_RATIO = 1e4
+#: A trend of shrinking steps is followed down to this ratio of one step to the one before.
+LEAST_TREND = 0.2
 
 
 class Problem(eqx.Module):
@@ -128,6 +130,14 @@ def block(problem: Problem, stepping: Stepping, budget: Any) -> Stepping:
     return jax.lax.while_loop(going, lambda s: attempt(problem, s), stepping)
 
 
+def with_end(s: Stepping) -> Stepping:
+    """The last state as one more row, if it is not saved yet."""
+    count = s.saved.count
+    last = s.saved.times.at[count - 1].get(mode="fill", fill_value=jnp.inf)
+    unsaved = (count == 0) | (last != s.t)
+    return eqx.tree_at(lambda s: s.saved, s, s.saved.push(s.t, s.y, unsaved))
+
+
 def attempt(problem: Problem, s: Stepping) -> Stepping:
     """One attempted step, kept or not."""
     term, solver = diffrax.ODETerm(problem.rate), problem.solver
@@ -175,7 +185,7 @@ def _follow_trend(s: Stepping, t1: Any, t_next: Any, kept: Any) -> Any:
     """Shrinks the next step where the last two shrank: diffrax's controller never shortens a step
     after an accepted one, so that towards a blow-up every other step would be refused."""
     step = t1 - s.t
-    trend = jnp.where(s.last_step > 0, jnp.minimum(step / s.last_step, 1), 1)
+    trend = jnp.where(s.last_step > 0, jnp.clip(step / s.last_step, LEAST_TREND, 1), 1)
     return jnp.where(kept, t1 + (t_next - t1) * trend, t_next)
 
 
