@@ -24,7 +24,6 @@ SHARD_NUMBERS = 2**19
 
 
 @runtime_checkable
-@runtime_checkable
 class Source(Protocol):
     """What the rest of the ensemble asks of a source of starts."""
 
