@@ -100,7 +100,7 @@ def test_member_i_has_the_same_bits_whatever_the_count_and_the_start():
     one = jax.jit(gaussian_block, static_argnums=(2, 3))(key, jnp.asarray(2), 8, 8)
     for a, b, c in zip(*map(jax.tree.leaves, (many, some, one)), strict=True):
         np.testing.assert_array_equal(a[2 * size :], b)
-        np.testing.assert_allclose(b, c, rtol=1e-14, atol=1e-15)  # another program: own fusions
+        np.testing.assert_allclose(b, c, rtol=1e-13, atol=1e-13)  # another program: own fusions
 
 
 def test_chi_variates_follow_the_chi_law():
