@@ -38,7 +38,7 @@ class Way(NamedTuple):
 
     series: Float[Array, "states orders h"]
     steps: Float[Array, "states"]
-    count: Int[Array, ""]
+    states: Int[Array, ""]  # how many series are filled
     distance: Float[Array, ""]  # T* − t at the newest state
     mismatch: Float[Array, ""]
 
@@ -98,7 +98,8 @@ def weight_gradient(
     of_w, of_second = swap(of_w, of_second)
     of_first = jnp.where(exchanged, of_first.T, of_first)
     cut = of_w[:h], of_first[:h, :m], of_second[:m]
-    return tuple(times_power_of_two(a, -2 * exponent) for a in cut)
+    of_w, of_first, of_second = (times_power_of_two(a, -2 * exponent) for a in cut)
+    return of_w, of_first, of_second
 
 
 def _chained(w, first, second):
@@ -113,7 +114,7 @@ def _chained(w, first, second):
 def system_gradient(field: Field, q: Float[Array, " h"], p: Float[Array, " h"]) -> Gradient:
     """∇T* of q̈ = (2‖q‖² − D) q − A q from (q, p)."""
     way = _to_the_pole(field, q, p)
-    last = way.series[way.count - 1]
+    last = way.series[way.states - 1]
     end = before_pole(field, last, way.distance)
     of_curvature = -_symmetric(end.gradients * end.weights[:, None], end.states)
     of_shift = -jnp.sum(end.weights * jnp.sum(end.gradients * end.states, axis=1))
@@ -133,7 +134,7 @@ def system_gradient(field: Field, q: Float[Array, " h"], p: Float[Array, " h"]) 
             of_shift - jnp.sum(weighted * states),
         )
 
-    carry = way.count - 1, end.value, end.slope, of_curvature, of_shift
+    carry = way.states - 1, end.value, end.slope, of_curvature, of_shift
     _, value, slope, of_curvature, of_shift = jax.lax.while_loop(lambda c: c[0] > 0, back, carry)
     found = way.mismatch <= AGREEMENT
     parts = -slope, value, of_curvature, of_shift
@@ -155,9 +156,9 @@ def _to_the_pole(field, q, p) -> Way:
         ahead = (distance > 0) & (q @ p > 0)
         length = REACH * _radius(a)
         way = Way(
-            series=way.series.at[way.count].set(a),
-            steps=way.steps.at[way.count].set(length),
-            count=way.count + 1,
+            series=way.series.at[way.states].set(a),
+            steps=way.steps.at[way.states].set(length),
+            states=way.states + 1,
             distance=distance,
             mismatch=jnp.where(ahead, mismatch, jnp.inf),
         )
@@ -166,12 +167,12 @@ def _to_the_pole(field, q, p) -> Way:
 
     def going(carry):
         way = carry[0]
-        return ~(way.mismatch <= AGREEMENT) & (way.count < MOST_STEPS)
+        return ~(way.mismatch <= AGREEMENT) & (way.states < MOST_STEPS)
 
     start = Way(
         series=jnp.zeros((MOST_STEPS, ORDER + 1, q.size)),
         steps=jnp.zeros(MOST_STEPS),
-        count=jnp.zeros((), int),
+        states=jnp.zeros((), int),
         distance=jnp.inf * jnp.ones(()),
         mismatch=jnp.inf * jnp.ones(()),
     )

@@ -59,7 +59,7 @@ def before_pole(field: Field, a: Float[Array, "orders h"], tau: Float[Array, ""]
         slope=-(ORDERS @ c) * tau**2,
         gradients=(POWERS @ c) * tau**3,
         states=states / tau,
-        weights=WEIGHTS / 2 * tau,
+        weights=jnp.asarray(WEIGHTS / 2) * tau,
     )
 
 

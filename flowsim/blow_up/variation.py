@@ -92,4 +92,4 @@ def evaluated(
     table: Float[np.ndarray, "rows orders"],
 ) -> Float[Array, "rows h"]:
     """Σ_k table_ik step^k a_k, step > 0: values, or values of step · derivative."""
-    return table @ (series * step ** jnp.arange(ORDER + 1.0)[:, None])
+    return jnp.asarray(table) @ (series * step ** jnp.arange(ORDER + 1.0)[:, None])

@@ -95,7 +95,8 @@ def opened(problem: stepper.Problem, t0: Any, y0: Any) -> stepper.Problem:
 
 @eqx.filter_custom_jvp
 def solved(problem: stepper.Problem, t0: Any, y0: Any) -> Solved:
-    """The whole solve as one block, with padded rows."""
+    """The whole solve as one block, with padded rows; the problem names its times."""
+    assert problem.times is not None
     stepping = stepper.begin(problem, t0, y0, problem.times.shape[0] + 1)
     stepping = stepper.with_end(stepper.block(problem, stepping, problem.max_steps))
     saved = stepping.saved
