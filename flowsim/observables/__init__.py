@@ -1,6 +1,5 @@
 """Functions of one state, or of the states of a trajectory."""
 
-from flowsim.observables.along import along as along
 from flowsim.observables.condensation import abs_cosines as abs_cosines
 from flowsim.observables.condensation import condensation_of as condensation_of
 from flowsim.observables.condensation import condensation_rate as condensation_rate
@@ -19,6 +18,7 @@ from flowsim.observables.rates import group_rates as group_rates
 from flowsim.observables.rates import relative_changes as relative_changes
 from flowsim.observables.rates import relative_rate as relative_rate
 from flowsim.observables.rates import relative_rates as relative_rates
+from flowsim.observables.rows import along as along
 from flowsim.observables.sharpness import sharpness as sharpness
 from flowsim.observables.similarity import cosine_similarity as cosine_similarity
 from flowsim.observables.similarity import reordered_similarity as reordered_similarity
