@@ -100,6 +100,11 @@ def array(name: str, value: Any, *, ndim: int | None = None) -> jax.Array:
     Integers and booleans become the default floating-point type; the floating-point type of an
     array that has one is kept.
     """
+    return jnp.asarray(given_array(name, value, ndim=ndim))
+
+
+def given_array(name: str, value: Any, *, ndim: int | None = None) -> np.ndarray | jax.Array:
+    """The same, but what is not a JAX array stays with NumPy: a jitted call takes it as it is."""
     value = _as_real(name, value)
     if ndim is not None and value.ndim != ndim:
         raise fail(name, f"have {ndim} axes", f"shape {value.shape}")
@@ -113,7 +118,7 @@ def array(name: str, value: Any, *, ndim: int | None = None) -> jax.Array:
     return value
 
 
-def _as_real(name: str, value: Any) -> jax.Array:
+def _as_real(name: str, value: Any) -> np.ndarray | jax.Array:
     if not isinstance(value, jax.Array):
         try:
             value = jnp.asarray(value) if is_traced(value) else np.asarray(value)
@@ -129,7 +134,7 @@ def _as_real(name: str, value: Any) -> jax.Array:
         value = value.astype(jnp.result_type(float))
     if value.dtype.itemsize > 8:
         value = value.astype(np.float64)
-    return jnp.asarray(value)
+    return value
 
 
 def same_size(first: str, size: int, second: str, other: int) -> None:

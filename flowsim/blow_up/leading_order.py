@@ -90,12 +90,12 @@ def _unpacked(packed, rows):
 
 
 def _checked(W_v, W_1, W_2):
-    W_v = checks.array("W_v", W_v, ndim=1)
-    W_1 = checks.array("W_1", W_1, ndim=2)
-    W_2 = checks.array("W_2", W_2, ndim=1)
+    W_v = checks.given_array("W_v", W_v, ndim=1)
+    W_1 = checks.given_array("W_1", W_1, ndim=2)
+    W_2 = checks.given_array("W_2", W_2, ndim=1)
     checks.same_size("W_v", W_v.shape[0], "W_1 (rows)", W_1.shape[0])
     checks.same_size("W_2", W_2.shape[0], "W_1 (columns)", W_1.shape[1])
-    return tuple(a.astype(jnp.float64) for a in (W_v, W_1, W_2))
+    return tuple(a.astype(np.float64, copy=False) for a in (W_v, W_1, W_2))
 
 
 @jax.jit

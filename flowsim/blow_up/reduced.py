@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from flowsim import checks
+from flowsim.blow_up.one_kernel import one_kernel
 from flowsim.blow_up.reduction import Garnier, theta_offset
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING, Progress, integrate_to_blow_up
@@ -56,13 +56,13 @@ def reduced_blow_up_time(
     """
     checks.double_precision("reduced_blow_up_time")
     start = (position, velocity, curvature, shift)
-    packed = _packed_reduced(*start)
-    if not checks.is_traced(start):
-        packed = np.asarray(packed)
+    if checks.is_traced(start):
+        packed = _packed_reduced(*start)
+    else:
+        packed = np.asarray(_packed_at_once(*start))
     return ReducedBlowUp(**unpacked_scalars(packed), direction=packed[SCALARS:])
 
 
-@jax.jit
 def _packed_reduced(position, velocity, curvature, shift):
     sizes = [
         jnp.max(jnp.abs(position)),
@@ -80,6 +80,9 @@ def _packed_reduced(position, velocity, curvature, shift):
     still = ~jnp.any((position != 0) | (velocity != 0))
     scalars, direction = solve(system, jnp.zeros(()), still, exponent, unrolled=True)
     return jnp.concatenate([scalars, direction[0]])
+
+
+_packed_at_once = one_kernel(_packed_reduced)
 
 
 def solve(

@@ -56,7 +56,7 @@ def leading_terms(
     vectors = jnp.stack([q1, p1, q2, p2])
     coarse, fine = (applied(part, vectors) for part in parts)
     bent, bent_fine = coarse[:2], coarse[2:] + (fine[:2] + fine[2:])
-    dots = vectors[:, 0] @ vectors[:, 0].T
+    dots = jnp.sum(vectors[:, None, 0] * vectors[None, :, 0], axis=2)
     square, square_fine = dots[0, 0], 2 * dots[0, 2] + dots[2, 2]
     change, change_fine = 4 * dots[0, 1], 4 * ((dots[0, 3] + dots[1, 2]) + dots[2, 3])
     c1, c2 = split(*total_of([2 * square, -system.shift], 2 * square_fine - system.shift_fine))

@@ -1,0 +1,33 @@
+"""Small programs without the cost of starting many kernels."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.experimental.xla_metadata import set_xla_metadata
+
+
+def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` under `jit`, its loops included one kernel on CPU; for calls from the host.
+
+    XLA's CPU runtime starts a kernel for every few fused operations, which on vectors of a few
+    hundred numbers costs more than the numbers do; a call marked as small is compiled as a whole.
+    What XLA does not compile so (products of matrices, other devices) is compiled as usual.
+    """
+    usual = jax.jit(function)
+
+    def marked(*arguments):
+        with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
+            return usual(*arguments)
+
+    whole = jax.jit(marked)
+
+    def call(*arguments):
+        if jax.default_backend() != "cpu":
+            return usual(*arguments)
+        try:
+            return whole(*arguments)
+        except jax.errors.JaxRuntimeError:
+            return usual(*arguments)
+
+    return call
