@@ -1,6 +1,8 @@
 """The public door: reference values, identities, verdicts, bad input."""
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -38,7 +40,7 @@ def test_reference_values(case):
 
 @pytest.mark.parametrize("power", [-1000, -300, -1, 17, 300, 900])
 def test_powers_of_two_scale_bit_for_bit(power):
-    weights = gaussian(0, 3, 2)
+    weights = gaussian(0, 5, 3)
     plain, scaled = blow_up_time(*weights), blow_up_time(*(a * 2.0**power for a in weights))
     for name in ("time", "lower", "upper"):
         assert getattr(scaled, name) * 2.0**power == getattr(plain, name)
@@ -80,7 +82,7 @@ def test_the_engine_agrees_with_the_closed_form(numbers):
 
 
 def test_traced_use_gives_the_same_numbers():
-    batch = [gaussian(seed, 3, 2) for seed in range(4)]
+    batch = [gaussian(seed, 5, 3) for seed in range(4)]
     stacked = tuple(jnp.stack(parts) for parts in zip(*batch, strict=True))
     found = jax.jit(jax.vmap(blow_up_time))(*stacked)
     assert np.all(found.verdict == "proved")
@@ -88,6 +90,16 @@ def test_traced_use_gives_the_same_numbers():
         alone = blow_up_time(*weights)
         np.testing.assert_allclose(found.time[i], alone.time, rtol=1e-15)
         np.testing.assert_allclose(found.hidden_direction[i], alone.hidden_direction, atol=1e-14)
+
+
+def test_single_precision_is_refused_with_the_line_to_add():
+    code = "import flowsim as fs; fs.blow_up_time([1.0], [[2.0]], [3.0])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert "RuntimeError: blow_up_time needs double precision" in ended.stderr
+    assert "jax.config.update('jax_enable_x64', True)" in ended.stderr
 
 
 @pytest.mark.parametrize(

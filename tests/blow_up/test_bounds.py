@@ -10,9 +10,11 @@ from flowsim.blow_up import blow_up_bounds, blow_up_time, leading_order_state
 
 LOWER = ("lower", "norm_lower", "value_lower", "hidden_lower")
 UPPER = ("upper", "energy_upper", "value_upper", "hidden_upper")
+h, m = 3, 6
+bounds_of, blow_up_times = jax.jit(jax.vmap(blow_up_bounds)), jax.jit(jax.vmap(blow_up_time))
 
 
-def starts(h, m, count, spread):
+def starts(spread, count=500):
     """Gaussian blocks of sizes 10^±spread."""
     rng = np.random.default_rng(h + 10 * m)
 
@@ -23,12 +25,13 @@ def starts(h, m, count, spread):
     return block(h), block(h, m), block(m)
 
 
-@pytest.mark.parametrize("spread", [0, 5])
-@pytest.mark.parametrize(("h", "m"), [(2, 2), (3, 5)])
-def test_every_bound_holds(h, m, spread):
-    weights = starts(h, m, 500, spread)
-    bounds = jax.vmap(blow_up_bounds)(*weights)
-    found = jax.jit(jax.vmap(blow_up_time))(*weights)
+@pytest.fixture(scope="module")
+def of_unit_size():
+    weights = starts(0)
+    return weights, bounds_of(*weights), blow_up_times(*weights)
+
+
+def check_all(bounds, found):
     assert np.all(found.verdict == "proved")
     for name in LOWER:
         assert np.all(getattr(bounds, name) <= found.upper)
@@ -39,17 +42,27 @@ def test_every_bound_holds(h, m, spread):
     assert np.all(np.isinf(bounds.upper[np.asarray(found.energy) <= 0]))
 
 
-def test_elliptic_bounds_beat_the_papers():
-    weights = starts(4, 4, 500, 0)
-    bounds = jax.vmap(blow_up_bounds)(*weights)
-    time = np.asarray(jax.jit(jax.vmap(blow_up_time))(*weights).time)
+def test_every_bound_holds(of_unit_size):
+    check_all(*of_unit_size[1:])
+
+
+def test_every_bound_holds_across_scales():
+    weights = starts(5)
+    check_all(bounds_of(*weights), blow_up_times(*weights))
+
+
+def test_elliptic_bounds_beat_the_papers(of_unit_size):
+    _, bounds, found = of_unit_size
     positive = np.isfinite(bounds.upper)
-    ratios = {name: np.median((getattr(bounds, name) / time)[positive]) for name in UPPER}
+    ratios = {
+        name: np.median((getattr(bounds, name) / np.asarray(found.time))[positive])
+        for name in UPPER
+    }
     assert ratios["upper"] < 1.15 < 1.3 < ratios["energy_upper"]
 
 
-def test_bounds_close_in_along_a_trajectory():
-    weights = tuple(jnp.asarray(a[0]) for a in starts(3, 4, 1, 0))
+def test_bounds_close_in_along_a_trajectory(of_unit_size):
+    weights = tuple(jnp.asarray(a[0]) for a in of_unit_size[0])
     time = blow_up_time(*weights).time
     gaps = []
     for share in (0.0, 0.5, 0.9, 0.99):
@@ -61,8 +74,9 @@ def test_bounds_close_in_along_a_trajectory():
     assert gaps[1] > 50 * gaps[2] > 2500 * gaps[3] > 0
 
 
-def test_lower_bound_is_the_elliptic_integral_of_the_theory():
-    w, first, second = (a[1] for a in starts(3, 4, 2, 0))
+def test_lower_bound_is_the_elliptic_integral_of_the_theory(of_unit_size):
+    weights, bounds, _ = of_unit_size
+    w, first, second = (a[1] for a in weights)
     u, x = w @ w, first @ second
     alpha = np.linalg.eigvalsh(np.outer(w, w) - first @ first.T)[0]
     b = second @ second + u - alpha
@@ -70,4 +84,4 @@ def test_lower_bound_is_the_elliptic_integral_of_the_theory():
     root = np.sqrt(complex(b * b - 4 * q))
     plus = (b + root) / 2
     expected = elliprf(complex(u), plus, complex(q) / plus).real
-    assert blow_up_bounds(w, first, second).value_lower == pytest.approx(expected, rel=1e-13)
+    assert bounds.value_lower[1] == pytest.approx(expected, rel=1e-13)
