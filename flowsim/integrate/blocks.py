@@ -100,6 +100,7 @@ def _trajectory(problem: stepper.Problem, s: stepper.Stepping, pieces: list, sec
         "accepted": int(s.accepted),
         "rejected": int(s.rejected),
         "evaluations": evaluations(problem.solver, attempts),
+        **jax.tree.map(float, _integral(problem, s)),
         **seconds,
     }
     return Trajectory(
@@ -111,6 +112,12 @@ def _trajectory(problem: stepper.Problem, s: stepper.Stepping, pieces: list, sec
         outcome=Outcome.of(s.outcome.name),
         stats=stats,
     )
+
+
+def _integral(problem: stepper.Problem, solved: Any) -> dict[str, Any]:
+    """The integral along the run, if one was asked for; it has no derivative."""
+    wanted = problem.integrand is not None
+    return {"integral": jax.lax.stop_gradient(solved.integral)} if wanted else {}
 
 
 def run_traced(problem: stepper.Problem, t0: Any, y0: Any) -> Trajectory:
@@ -125,6 +132,6 @@ def run_traced(problem: stepper.Problem, t0: Any, y0: Any) -> Trajectory:
         event_times=dict(zip(problem.events, out.crossings[:, 0], strict=True)),
         crossings=dict(zip(problem.events, out.crossings, strict=True)),
         outcome=out.outcome,
-        stats={"accepted": out.accepted, "rejected": out.rejected},
+        stats={"accepted": out.accepted, "rejected": out.rejected, **_integral(problem, out)},
         count=out.count,
     )

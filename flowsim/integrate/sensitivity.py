@@ -31,6 +31,7 @@ class Solved(eqx.Module):
     count: Int[Array, ""]
     accepted: Int[Array, ""]
     rejected: Int[Array, ""]
+    integral: Float[Array, ""]
 
 
 class Inputs(eqx.Module):
@@ -108,6 +109,7 @@ def solved(problem: stepper.Problem, t0: Any, y0: Any) -> Solved:
         count=saved.count,
         accepted=stepping.accepted,
         rejected=stepping.rejected,
+        integral=stepping.integral,
     )
 
 

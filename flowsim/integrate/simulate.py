@@ -28,8 +28,9 @@ ONSET_GROWTH = 2.0
 #: Stage 2 is followed for at least this many units 1/κ of training time past its onset, and the
 #: escape is waited for during this many units 1/(κ ε).
 STAGE_2_UNITS, PATIENCE = 5.0, 1e3
-#: A run is trusted while its conserved matrices drift by less than this many tolerances.
-DRIFT_CLASS = 1e3
+#: A run is trusted while its conserved matrices drift, and its energy balance errs, by less than
+#: this many tolerances, beside this many units in the last place of the loss.
+DRIFT_CLASS, ROUNDING = 1e3, 64
 
 
 class Escape(eqx.Module):
@@ -63,6 +64,11 @@ def rate_crossover(t: Any, theta: Parameters, args: Any, rate: Parameters) -> Ar
 def outer_speed(t: Any, theta: Parameters, args: Any, rate: Parameters) -> Array:
     """‖∇_outer L‖, whose decline marks the event `plateau` (theory.md, section 8)."""
     return frobenius(jnp.stack([frobenius(W) for W in (rate.W_V, rate.W_1, rate.W_2)]))
+
+
+def power(t: Any, theta: Parameters, rate: Parameters) -> Array:
+    """‖∇L‖² = −dL/dt along the flow (theory.md, section 2)."""
+    return sum((jnp.sum(x**2) for x in jax.tree.leaves(rate)), start=jnp.zeros_like(t))
 
 
 class TwoStageEnd(eqx.Module):
@@ -128,9 +134,10 @@ def simulate(
         solver, rtol, max_steps, progress: as in `integrate`.
 
     Returns:
-        A `Trajectory` on the training clock. `stats` holds the drift of the conserved matrices
-        (theory.md, section 3), relative to their size; where it exceeds a thousand tolerances the
-        run is not `trusted`.
+        A `Trajectory` on the training clock. `stats` holds `conserved_drift`, the drift of the
+        conserved matrices (theory.md, section 3) relative to their size, and `energy_drift`, how
+        far the fall of the loss is from ∫‖∇L‖² dt, relative to that; where one of them exceeds a
+        thousand tolerances the run is not `trusted`.
     """
     _check(net, task, theta0)
     dtype = theta0.W_Q.dtype
@@ -149,8 +156,15 @@ def simulate(
         rtol=rtol,
         max_steps=max_steps,
         progress=progress,
+        integrand=power,
     )
-    return _finished(trajectory, tail, jnp.asarray(rtol, dtype))
+    losses = _losses(net, task, theta0, trajectory.final)
+    return _finished(trajectory, tail, jnp.asarray(rtol, dtype), losses)
+
+
+@eqx.filter_jit
+def _losses(net: OneLayerTransformer, task: Task, *thetas: Parameters) -> Array:
+    return jnp.stack([net.loss(theta, task) for theta in thetas])
 
 
 def _check(net: Any, task: Any, theta0: Any) -> None:
@@ -178,7 +192,7 @@ def _end(t1: Any, events: dict[str, Event], tail: Array, kappa: Array, scale: Ar
     return TwoStageEnd(escape, onset, tail, 1 / kappa, PATIENCE / (kappa * scale))
 
 
-def _finished(run: Trajectory, tail: Array, rtol: Array) -> Trajectory:
+def _finished(run: Trajectory, tail: Array, rtol: Array, losses: Array) -> Trajectory:
     """The run with its escape time read off, its drift measured and its outcome named."""
     traced = checks.is_traced(run)
     times, crossings = dict(run.event_times), dict(run.crossings)
@@ -186,9 +200,15 @@ def _finished(run: Trajectory, tail: Array, rtol: Array) -> Trajectory:
         times["escape"] = times["escape"] + (tail if traced else float(tail))
     if not traced and times.get("plateau", 0) > times.get("onset", np.inf):
         del times["plateau"], crossings["plateau"]
-    drift = largest_drift(run.states)
-    stats = {**run.stats, "conserved_drift": drift if traced else float(drift)}
-    trusted: Any = drift <= DRIFT_CLASS * rtol
+    drift, balance = largest_drift(run.states), _energy_drift(run.stats["integral"], losses)
+    stats = {name: value for name, value in run.stats.items() if name != "integral"}
+    measured = {"conserved_drift": drift, "energy_drift": balance}
+    stats |= measured if traced else {name: float(x) for name, x in measured.items()}
+    tiny = jnp.finfo(rtol.dtype).tiny
+    rounding = (
+        ROUNDING * jnp.finfo(rtol.dtype).eps / jnp.maximum(jnp.abs(losses[0] - losses[1]), tiny)
+    )
+    trusted: Any = (drift <= DRIFT_CLASS * rtol) & (balance <= DRIFT_CLASS * rtol + rounding)
     if not traced:
         times = dict(sorted(times.items(), key=lambda item: item[1]))
         trusted = bool(trusted) and not run.outcome.failed
@@ -200,6 +220,12 @@ def _finished(run: Trajectory, tail: Array, rtol: Array) -> Trajectory:
         (times, crossings, stats, trusted),
         is_leaf=lambda x: isinstance(x, dict) or x is None or isinstance(x, bool),
     )
+
+
+def _energy_drift(work: Any, losses: Array) -> Array:
+    """|L(0) − L(t) − ∫‖∇L‖² dt| over ∫‖∇L‖² dt."""
+    work = jnp.asarray(work, losses.dtype)
+    return jnp.abs(losses[0] - losses[1] - work) / jnp.where(work > 0, work, 1)
 
 
 def _stands_still(run: Trajectory) -> bool:

@@ -100,8 +100,12 @@ def run(
     atol: Any = None,
     max_steps: Any = 100_000,
     progress: bool = False,
+    integrand: Callable | None = None,
 ) -> Trajectory:
-    """`integrate` to an end that may depend on events: `end(first_times)`, checked at each step."""
+    """`integrate` to an end that may depend on events: `end(first_times)`, checked at each step.
+
+    `integrand(t, y, ẏ)`, a scalar, is integrated along the run into `stats["integral"]`.
+    """
     events = _events(events)
     rtol = jnp.asarray(checks.between("rtol", rtol, 1e-14, 1e-1), t0.dtype)
     solver = solver_of(solver, rtol)
@@ -114,7 +118,7 @@ def run(
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
     check_rate("flow", rate, t0, y0, args)
     budget = jnp.asarray(max_steps, jnp.int32)
-    problem = stepper.Problem(rate, solver, args, events, end, times, rtol, atol, budget)
+    problem = stepper.Problem(rate, solver, args, events, end, times, rtol, atol, budget, integrand)
     if checks.is_traced(problem, y0, t0):
         return blocks.run_traced(problem, t0, y0)
     return blocks.run_blocks(problem, t0, y0, progress)

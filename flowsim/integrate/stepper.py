@@ -13,6 +13,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from flowsim.integrate import events as ev
@@ -25,6 +26,8 @@ COLLAPSE_ULPS = 16
 BLOW_UP_RATIO = 1e4
 #: A trend of shrinking steps is followed down to this ratio of one step to the one before.
 LEAST_TREND = 0.2
+#: Nodes of Gauss's quadrature on [−1, 1] for integrals over one step.
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 class Problem(eqx.Module):
@@ -39,6 +42,7 @@ class Problem(eqx.Module):
     rtol: Float[Array, ""]
     atol: Any
     max_steps: Int[Array, ""]
+    integrand: Callable | None = None
 
 
 class Saved(eqx.Module):
@@ -77,6 +81,7 @@ class Stepping(eqx.Module):
     accepted: Int[Array, ""]
     rejected: Int[Array, ""]
     outcome: Outcome
+    integral: Float[Array, ""]
 
 
 def controller() -> diffrax.PIDController:
@@ -110,6 +115,7 @@ def begin(problem: Problem, t0: Array, y0: Any, rows: int) -> Stepping:
         accepted=zero,
         rejected=zero,
         outcome=Outcome(outcome),
+        integral=jnp.zeros_like(t0),
     )
     return _save_times(problem, stepping, lambda t: (y0, rate0), t0)
 
@@ -177,8 +183,20 @@ def attempt(problem: Problem, s: Stepping) -> Stepping:
         accepted=s.accepted + landed.astype(jnp.int32),
         rejected=s.rejected + (~landed).astype(jnp.int32),
         outcome=s.outcome,
+        integral=s.integral + jnp.where(landed, _integral(problem, dense, s.t, t1), 0),
     )
     return _judge(problem, _save(problem, step, dense, landed), ~kept, finite)
+
+
+def _integral(problem: Problem, dense: ev.Dense, t0: Any, t1: Any) -> Any:
+    """∫ integrand(t, y, ẏ) dt over one step, by Gauss's quadrature on its dense output."""
+    if problem.integrand is None:
+        return jnp.zeros_like(t0)
+
+    middle, half = (t0 + t1) / 2, (t1 - t0) / 2
+    times = middle + half * jnp.asarray(NODES, t0.dtype)
+    values = jax.lax.map(lambda t: problem.integrand(t, *dense(t)), times)
+    return half * jnp.dot(jnp.asarray(WEIGHTS, t0.dtype), values)
 
 
 def _follow_trend(s: Stepping, t1: Any, t_next: Any, kept: Any) -> Any:

@@ -16,13 +16,12 @@ LEVEL = {"ten": Event(lambda t, y, args: y - 10.0, terminal=True)}
 
 
 def time_of_ten(y0):
-    return integrate(square, y0, 2.0, events=LEVEL, rtol=1e-11).event_times["ten"]
+    return integrate(square, y0, 2.0, events=LEVEL, solver="tsit5", rtol=1e-11).event_times["ten"]
 
 
-@pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd, jax.jacrev])
-def test_the_time_at_which_a_square_reaches_ten(derivative):
-    """t = 1/y₀ − 1/10."""
-    assert derivative(time_of_ten)(0.8) == pytest.approx(-1.5625, rel=1e-9)
+def test_the_time_at_which_a_square_reaches_ten():
+    """t = 1/y₀ − 1/10, forward; backward below."""
+    assert jax.jacfwd(time_of_ten)(0.8) == pytest.approx(-1.5625, rel=1e-9)
 
 
 def test_second_derivatives():
@@ -44,7 +43,7 @@ def decayed(rate, level, start, t0, t1):
     events = {"level": Event(lambda t, y, args: y["y"] - level, "down")}
     run = integrate(
         decay, {"y": start}, t1, t0=t0, times=jnp.asarray([1.0]), args={"rate": rate},
-        events=events, rtol=1e-11,
+        events=events, solver="tsit5", rtol=1e-11,
     )  # fmt: skip
     return run.states["y"], run.times, run.event_times["level"]
 
@@ -96,7 +95,9 @@ def test_what_has_no_derivative_says_so():
             "half": Event(lambda t, y, args: y - 0.5, "down"),
             "never": Event(lambda t, y, args: y - 5.0),
         }
-        run = integrate(lambda t, y, args: -args * y, 1.0, 3.0, args=rate, events=events)
+        run = integrate(
+            lambda t, y, args: -args * y, 1.0, 3.0, args=rate, events=events, solver="tsit5"
+        )
         return jnp.stack([run.event_times[name] for name in ("faded", "half", "never")])
 
     slope = jax.jacfwd(times)(0.9)

@@ -1,5 +1,7 @@
 """`simulate` on a small planted task: events against their definitions, invariants, refusals."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,3 +136,30 @@ def test_bad_input_is_named(change, message, net, task, theta0):
     extra = {key: given[key] for key in change if key in ("t1", "rtol")}
     with pytest.raises((ValueError, TypeError), match=message):
         fs.simulate(given["net"], given["task"], given["theta0"], **extra)
+
+
+def test_the_fall_of_the_loss_is_the_integrated_power(run, net, task, theta0):
+    """The stored balance, and its two sides at saved times by the trapezoidal rule."""
+    assert run.stats["energy_drift"] < 1e-6
+    end = 0.9 * run.event_times["escape"]
+    saved = fs.simulate(net, task, theta0, t1=end, times=np.linspace(0.0, end, 2001))
+    rates = jax.vmap(lambda theta: fs.flows.Full(net, task).rate(0.0, theta))(saved.states)
+    power = sum(jnp.sum(x**2, axis=range(1, x.ndim)) for x in jax.tree.leaves(rates))
+    fall = float(net.loss(theta0, task) - net.loss(saved.final, task))
+    assert float(jnp.trapezoid(power, saved.times)) == pytest.approx(fall, rel=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.001])
+def test_a_wrong_gradient_is_not_trusted(net, task, theta0, monkeypatch, factor):
+    """A gradient that is too long by a thousandth keeps every conserved matrix; the energy balance
+    tells."""
+
+    class Wrong(fs.flows.Full):
+        def rate(self, t, theta, args=None):
+            return jax.tree.map(lambda x: factor * x, super().rate(t, theta, args))
+
+    monkeypatch.setattr(sys.modules["flowsim.integrate.simulate"], "Full", Wrong)
+    run = fs.simulate(net, task, theta0, t1=50.0)
+    assert run.stats["conserved_drift"] < 1e-7
+    assert run.stats["energy_drift"] == pytest.approx(abs(1 - 1 / factor), rel=1e-3, abs=1e-6)
+    assert run.trusted == (factor == 1)
