@@ -63,6 +63,14 @@ class Assumptions(eqx.Module):
             "2*": _first(self.times, (self.loss_rate <= ratio) & at_rest & small_keys),
         }
 
+    def at(self, t: float) -> dict[str, float]:
+        """Every number at time t, linear between the saved times."""
+        curves = self.condensation | {
+            name: getattr(self, name)
+            for name in ("delta", "criticality", "direction_rate", "loss_rate")
+        }
+        return {name: float(np.interp(t, self.times, curve)) for name, curve in curves.items()}
+
 
 def assumptions(net: OneLayerTransformer, task: Task, run: Trajectory) -> Assumptions:
     """The assumptions along a simulated or predicted run of `Parameters` with rates."""

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flowsim.network import OneLayerTransformer
+from flowsim.flows import key_query_matrix
+from flowsim.network import OneLayerTransformer, Parameters
+from flowsim.observables import along
 from flowsim.tasks import Task
+from flowsim.trajectory import Trajectory
 
 
 class OuterState(eqx.Module):
@@ -61,13 +64,31 @@ def condensed_key_query_matrix(
     attention, z_i = x̄_i·p; `state` has p, q, r. For σ(z) = σ'(0) z it is `key_query_matrix` at
     β = (q·r) p.
     """
-    along = task.X @ state.p
-    means = jnp.mean(along, axis=1)
+    values = task.X @ state.p
+    means = jnp.mean(values, axis=1)
 
     def gain(z: Float[Array, "n"]) -> Float[Array, ""]:
         outputs = net.activation(jnp.outer(z, state.q)) @ state.r
         return -jnp.mean(net.margin_loss(task.y * outputs))
 
     pull = jax.grad(gain)(means)
-    mixed = jnp.einsum("ns,nsd->nd", along - means[:, None], task.X)
+    mixed = jnp.einsum("ns,nsd->nd", values - means[:, None], task.X)
     return (task.last_tokens * pull[:, None]).T @ mixed / (task.length * key_width**0.5)
+
+
+def key_query_path(net: OneLayerTransformer, task: Task, run: Trajectory) -> CubicPath:
+    """F(β(t)) of [CL 15] along a run of `Parameters`, β = W_V W_1 W_2: for `KeyQuery`."""
+    run = run.trim()
+    times = halved(np.asarray(run.times))
+    fine = Trajectory(times, run.evaluate(times), run.outcome)
+    return CubicPath(times, along(fine, eqx.Partial(_driving, net, task)))
+
+
+def halved(times: Float[np.ndarray, "T"]) -> Float[np.ndarray, "N"]:
+    """The times and the midpoints between them, since F changes fast within a step."""
+    return np.interp(np.arange(0, len(times) - 0.5, 0.5), np.arange(len(times)), times)
+
+
+def _driving(net: OneLayerTransformer, task: Task, theta: Parameters) -> Float[Array, "d d"]:
+    beta = theta.W_V @ (theta.W_1 @ theta.W_2)
+    return key_query_matrix(net, task, beta, key_width=theta.W_Q.shape[1])

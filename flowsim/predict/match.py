@@ -30,6 +30,8 @@ class Match(eqx.Module):
     Attributes:
         time: t_c = T − 1/(κρ), the start of the condensed flow.
         radius: ρ, the size of p, q and r there.
+        small: ρ over the size at which margins are of order one (`radius_of_order_one`): the small
+            parameter of the theory, in proportion to ε.
         switch_time: up to here the composite trajectory is the leading-order flow. It lies after
             t_c: the condensed solution has relative error (ε/ρ)² there, the leading-order one ρ².
         state: p = ρ v + R n, q = r = ρ m and the keys and queries of the start, in the coordinates
@@ -40,6 +42,7 @@ class Match(eqx.Module):
 
     time: float
     radius: float
+    small: float
     switch_time: float
     state: CondensedState
     manifold: Manifold
@@ -110,7 +113,8 @@ def matched_start(
     state, still = (_tokens_mapped(f, whole) for f in (span.into, span.across))
     R_V, R_1 = R - jnp.outer(R @ n, n), off_manifold(stage_1.final.W_1, n, m)
     manifold = Manifold(n, R_V, R_1, span, still)
-    return stage_1, Match(T - 1 / (kappa * radius), radius, switch_time, state, manifold)
+    small = radius / radius_of_order_one(net, task)
+    return stage_1, Match(T - 1 / (kappa * radius), radius, small, switch_time, state, manifold)
 
 
 def _tokens_mapped(function: Callable, state: CondensedState) -> CondensedState:

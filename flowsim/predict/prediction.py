@@ -1,5 +1,6 @@
 """`predict`: both stages from the data and the initial weights, without a fit."""
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from flowsim.flows.leading_order import outer
 from flowsim.integrate import integrate
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.observables.norms import frobenius
+from flowsim.predict.cautions import cautions
 from flowsim.predict.composite import composite
 from flowsim.predict.key_query import Growth, growth_of, onset_estimate
 from flowsim.predict.match import Match, drive, matched_start
@@ -88,6 +90,21 @@ class Prediction(eqx.Module):
         its end. Afterwards what the start left off the condensed network has grown too large."""
         return 0.0 if self.transverse is None else self.transverse.trusted_until
 
+    @property
+    def cautions(self) -> dict[str, str]:
+        """Name → one line for what takes something from this prediction; mostly empty.
+
+        `no_blow_up`, `large_start` (ε too large for the theory), `no_plateau` (separable mean
+        tokens), `no_growth` (F = 0), `tied` (σ₁ − σ₂ small), `no_onset` (none before the end).
+        `predict` warns of each.
+        """
+        return cautions(
+            small=None if self.match is None else self.match.small,
+            plateau=self.plateau,
+            growth=self.growth,
+            onset=self.onset.time,
+        )
+
     def __repr__(self) -> str:
         blow_up = self.blow_up
         onset, onset_norm, until = (
@@ -124,6 +141,9 @@ def predict(
             wrong where stage 2 saturates.
         rtol: relative tolerance of the solves.
 
+    Warns:
+        UserWarning: each of `Prediction.cautions`.
+
     Raises:
         ValueError, TypeError: arguments that break a rule.
         RuntimeError: double precision is off.
@@ -149,7 +169,7 @@ def predict(
     asymptotic = None
     if growth is not None and growth.rate > 0:
         asymptotic = onset_estimate(T, _attention_scale(theta0), 1.0, growth)
-    return Prediction(
+    prediction = Prediction(
         blow_up=blow_up,
         plateau=plateau,
         onset=Onset(trajectory.event_times.get("onset")),
@@ -162,6 +182,9 @@ def predict(
         net=net,
         task=task,
     )
+    for line in prediction.cautions.values():
+        warnings.warn(line, stacklevel=2)
+    return prediction
 
 
 def in_training_time(blow_up: BlowUp, kappa: float) -> BlowUp:

@@ -21,7 +21,12 @@ from flowsim.integrate.simulate import PLATEAU_FRACTION, STAGE_2_UNITS, standard
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.network.attention import context
 from flowsim.observables.norms import frobenius
-from flowsim.predict.forcing import CubicPath, OuterState, condensed_key_query_matrix
+from flowsim.predict.forcing import (
+    CubicPath,
+    OuterState,
+    condensed_key_query_matrix,
+    halved,
+)
 from flowsim.predict.manifold import Manifold
 from flowsim.predict.match import Match
 from flowsim.predict.onset import LONGEST, with_plateau_before_onset
@@ -162,8 +167,7 @@ def _paths(
     net: Any, task: Any, match: Match, outer: Trajectory, key_width: int
 ) -> tuple[CubicPath, CubicPath]:
     """F and the log rate along a piece, through its rows and one time between two of them."""
-    rows = np.asarray(outer.times)
-    nodes = np.interp(np.arange(0, len(rows) - 0.5, 0.5), np.arange(len(rows)), rows)
+    nodes = halved(np.asarray(outer.times))
     padded = np.append(nodes, np.full(-len(nodes) % CHUNK, nodes[-1]))
     pairs = outer.evaluate(padded), speeds(outer).evaluate(padded)
     found = [

@@ -135,11 +135,14 @@ def test_constant_tokens_have_no_stage_2():
     assert prediction.onset_norm.time is None
     assert prediction.onset_asymptotic is None
     assert "onset" not in prediction.trajectory.event_times
+    assert list(prediction.cautions) == ["no_growth", "no_onset"]
 
 
 def test_separable_means_have_no_plateau_and_say_so(task):
     separable = Task(task.X + 5 * task.y[:, None, None] * task.direction, task.y, name="gaussian")
-    prediction = predict(NET, separable, start(1e-3))
+    with pytest.warns(UserWarning, match="separate the labels: stage 1 does not end on a plateau"):
+        prediction = predict(NET, separable, start(1e-3))
+    assert "no_plateau" in prediction.cautions
     assert not prediction.plateau.exists
     assert prediction.growth_rate is None
     assert prediction.onset_asymptotic is None
@@ -149,19 +152,72 @@ def test_no_blow_up_means_stage_1_alone(task):
     zero = jax.tree.map(jnp.zeros_like, start(1e-3))
     prediction = predict(NET, task, zero)
     assert prediction.blow_up.verdict == "never"
+    assert list(prediction.cautions) == ["no_blow_up"]
     assert (prediction.match, prediction.onset.time, prediction.trusted_until) == (None, None, 0.0)
     assert float(jnp.max(jnp.abs(prediction.trajectory.final.W_2))) == 0
 
 
-def test_linear_activation_of_negative_slope_condenses_against_v(task):
+def rotated_task() -> Task:
+    """Samples with all their quarter turns in a plane: F commutes with the turn, so that its
+    singular values in the plane are equal."""
+    rng = np.random.default_rng(5)
+    label, across = rng.normal(size=(15, 4, 1)), 0.3 * rng.normal(size=(15, 4, 1))
+    z = 4 * rng.normal(size=(15, 4, 2))
+    chosen = np.argmax(np.einsum("nd,nsd->ns", z[:, -1], z), axis=1)
+    score = label[np.arange(15), chosen, 0] + label.mean(axis=(1, 2))
+    y = np.where(score + 0.5 * rng.normal(size=15) > 0, 1.0, -1.0)
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    turned = [z @ np.linalg.matrix_power(turn, k) for k in range(4)]
+    tokens = [np.concatenate([label, turned_z, across], axis=2) for turned_z in turned]
+    return Task(np.concatenate(tokens), np.tile(y, 4), name="gaussian")
+
+
+def test_tied_growth_rates_collapse_to_their_multiplicity():
+    with pytest.warns(UserWarning, match="collapse to rank 2"):
+        prediction = predict(NET, rotated_task(), start(1e-3))
+    assert (prediction.growth.multiplicity, list(prediction.cautions)) == (2, ["tied"])
+    assert prediction.collapse_rate < 1e-9 * prediction.growth_rate
+    sizes = np.linalg.svd(prediction.trajectory.final.W_Q, compute_uv=False)
+    assert sizes[1] > 0.05 * sizes[0]
+    assert sizes[2] < 0.2 * sizes[1]
+
+
+def test_the_small_parameter_is_in_proportion_to_the_scale_and_warns_when_large(pairs, task):
+    first, second = (prediction for prediction, _ in pairs)
+    ratio = first.match.small / second.match.small
+    assert ratio == pytest.approx(SCALES[0] / SCALES[1], rel=1e-3)
+    assert first.cautions == second.cautions == {}
+    with pytest.warns(UserWarning, match="the start is large for the theory"):
+        assert "large_start" in predict(NET, task, start(0.3)).cautions
+
+
+@pytest.fixture(scope="module")
+def mirrored(task):
+    """A prediction for −tanh, and how often the rate of the condensed flow is traced for the next
+    start of the same shape."""
+    net, traces, rate = OneLayerTransformer(lambda z: -jnp.tanh(z), "logistic"), [], Condensed.rate
+    theta0 = eqx.tree_at(lambda w: w.W_V, start(5e-4), -start(5e-4).W_V)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Condensed, "rate", lambda *a: traces.append(1) or rate(*a))
+        prediction = predict(net, task, theta0)
+        before = len(traces)
+        predict(net, task, start(9e-4))
+    return prediction, (before, len(traces) - before)
+
+
+def test_an_activation_of_negative_slope_condenses_against_v(mirrored, pairs):
     """σ → −σ with y f unchanged in law: v turns round, T is that of −v."""
-    net = OneLayerTransformer(lambda z: -jnp.tanh(z), "logistic")
-    mirrored = eqx.tree_at(lambda w: w.W_V, start(1e-3), -start(1e-3).W_V)
-    minus, plus = predict(net, task, mirrored), predict(NET, task, start(1e-3))
+    minus, plus = mirrored[0], pairs[1][0]
     assert float(minus.blow_up.time) == pytest.approx(float(plus.blow_up.time), rel=1e-12)
     assert minus.onset.time == pytest.approx(plus.onset.time, rel=1e-6)
     W_V = plus.trajectory.final.W_V
     assert relative(-minus.trajectory.final.W_V, W_V) < 1e-5
+
+
+def test_a_new_start_of_the_same_shape_compiles_nothing(mirrored):
+    first, second = mirrored[1]
+    assert first > 1
+    assert second <= 1  # the check of shapes alone
 
 
 def test_refusals(task):
@@ -178,13 +234,3 @@ def test_refusals(task):
 def test_double_precision_is_required(task):
     with jax.enable_x64(False), pytest.raises(RuntimeError, match="predict needs double precision"):
         predict(NET, task, start(1e-3))
-
-
-def test_a_new_start_of_the_same_shape_compiles_nothing(task, monkeypatch):
-    traces = []
-    rate = Condensed.rate
-    monkeypatch.setattr(Condensed, "rate", lambda *a: traces.append(1) or rate(*a))
-    predict(NET, task, start(1e-3))
-    before = len(traces)
-    predict(NET, task, start(9e-4))
-    assert len(traces) - before <= 1  # the check of shapes alone

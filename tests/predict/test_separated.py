@@ -5,12 +5,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flowsim.flows import Condensed, CondensedState, key_query_matrix
-from flowsim.network import OneLayerTransformer, gaussian_parameters
-from flowsim.predict import predict
+from flowsim.blow_up import blow_up_time
+from flowsim.flows import Condensed, CondensedState, Full, KeyQuery, key_query_matrix
+from flowsim.flows.leading_order import outer
+from flowsim.integrate import integrate
+from flowsim.network import OneLayerTransformer, Parameters, gaussian_parameters
+from flowsim.predict import key_query_path, predict
 from flowsim.predict.forcing import CubicPath, condensed_key_query_matrix
 from flowsim.predict.manifold import beta
 from flowsim.tasks import Task, gaussian
+
+WIDTHS = {"key_width": 3, "value_width": 5, "hidden_width": 6}
+
+
+def start(scale: float) -> Parameters:
+    return gaussian_parameters(jax.random.key(2), 4, scale=scale, **WIDTHS)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +60,22 @@ def test_a_cubic_path_repeats_cubics_and_stands_still_outside():
     np.testing.assert_allclose(path(5.0), cubic(np.asarray(2.0)), atol=1e-13)
 
 
-@pytest.mark.parametrize("scale", [1e-3])
-def test_it_agrees_with_the_whole_prediction_up_to_the_onset(task, scale):
-    net = OneLayerTransformer("tanh", "logistic")
-    theta0 = gaussian_parameters(jax.random.key(2), 4, scale=scale)
+def test_F_along_a_run_drives_its_keys_and_queries(task):
+    """The linearised model with first-order attention, simulated almost to T: W_Q and W_K follow
+    the linear flow with F(β(t)) up to the square of the scores."""
+    net = OneLayerTransformer("tanh", "logistic", "first_order").linearised()
+    theta0 = gaussian_parameters(jax.random.key(2), 4, scale=1e-3)
+    unit_rate = blow_up_time(*outer(theta0, net.direction(task)))
+    run = integrate(Full(net, task), theta0, (unit_rate.time - 0.5) / net.kappa(task))
+    flow = KeyQuery(key_query_path(net, task, run))
+    W_Q, W_K = integrate(flow, (theta0.W_Q, theta0.W_K), run.times[-1]).final
+    assert float(jnp.linalg.norm(W_Q)) > 3 * float(jnp.linalg.norm(theta0.W_Q))
+    np.testing.assert_allclose(W_Q, run.final.W_Q, atol=1e-3 * float(jnp.abs(W_Q).max()))
+    np.testing.assert_allclose(W_K, run.final.W_K, atol=1e-3 * float(jnp.abs(W_K).max()))
+
+
+def test_it_agrees_with_the_whole_prediction_up_to_the_onset(task):
+    net, theta0 = OneLayerTransformer("tanh", "logistic"), start(1e-3)
     whole, separated = (predict(net, task, theta0, separated=s) for s in (False, True))
     t = whole.onset.time
     assert separated.onset.time == pytest.approx(t, abs=3e-3 * abs(t - whole.blow_up.time))

@@ -72,8 +72,8 @@ def departure(
                 textcoords="offset points", ha="right", va="top", color=GREY, fontsize=6.5,
             )  # fmt: skip
         _axes(ax, "W_Q")
-        top = np.nanmax(_curve(run, separated, "W_Q")[1])
-        ax.set_ylim(0.5, 30 * top)
+        largest = max(_curve(run, separated, "W_Q")[1], default=1.0)
+        ax.set_ylim(0.5, 30 * largest)
         legend_below(ax)
     return ax
 
@@ -94,9 +94,9 @@ def _loss(net: Any, task: Any, theta: Any) -> dict:
 
 
 def _position(times: np.ndarray, prediction: Prediction) -> Any:
-    """κ(t − T)."""
-    kappa = float(prediction.net.kappa(prediction.task))
-    return kappa * (times - float(prediction.blow_up.time))
+    """κ(t − T); κt where there is no blow-up."""
+    kappa, T = float(prediction.net.kappa(prediction.task)), float(prediction.blow_up.time)
+    return kappa * (times - T if np.isfinite(T) else times)
 
 
 def _scale(run: Trajectory) -> str:
