@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, ScalarLike
 
 from flowsim.blow_up.carlson import elliptic_rf_of_pairs
-from flowsim.blow_up.pairs import add, divide, multiply, pair, square_root
+from flowsim.blow_up.pairs import add, chosen, divide, multiply, pair, square_root
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.two_part import two_sum
 
@@ -57,9 +57,7 @@ def _after_turning(a, b, c):
     there = elliptic_rf_of_pairs(root, multiply(total, total), multiply(total, square_root(root)))
     turns = x[0] > 0
     one = pair(jnp.ones_like(a))
-    x, y, root = (
-        tuple(jnp.where(turns, p, q) for p, q in zip(z, one, strict=True)) for z in (x, y, root)
-    )
+    x, y, root = (chosen(turns, z, one) for z in (x, y, root))
     first, second = divide(pair(a), x), divide(pair(a), y)
     first, second = add(one, multiply(first, first)), add(one, multiply(second, second))
     geometric = square_root(multiply(first, second))

@@ -40,7 +40,9 @@ def leading_order_state(
     product = jnp.where(exchanged, product.T, product)
     h, m = W_1.shape
     found = rows[0, :h], scaled[1] + product[:h, :m], rows[1, :m]
-    return tuple(jnp.where(left > 0, jnp.nan, times_power_of_two(a, exponent)) for a in found)
+    w, first, second = (jnp.where(left > 0, jnp.nan, a) for a in found)
+    w, first, second = (times_power_of_two(a, exponent) for a in (w, first, second))
+    return w, first, second
 
 
 def _carried(system, time):

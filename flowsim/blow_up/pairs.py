@@ -53,6 +53,11 @@ def times(x: Pair, power: float) -> Pair:
     return x[0] * power, x[1] * power
 
 
+def chosen(condition: Array, x: Pair, y: Pair) -> Pair:
+    """x where the condition holds, else y."""
+    return jnp.where(condition, x[0], y[0]), jnp.where(condition, x[1], y[1])
+
+
 def _two_product(a, b):
     """a·b rounded, and the rounding error."""
     product = a * b

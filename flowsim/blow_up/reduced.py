@@ -1,7 +1,5 @@
 """Blow-up of the Garnier system given directly: O(h) memory in its eigenbasis."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -9,16 +7,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from flowsim import checks
 from flowsim.blow_up.one_kernel import one_kernel
+from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked_scalars
 from flowsim.blow_up.reduction import Garnier, theta_offset
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING, Progress, integrate_to_blow_up
 from flowsim.blow_up.verdict import NEVER, PROVED, UNDECIDED, Verdict
-
-#: How many numbers `packed_scalars` holds.
-SCALARS = 6
-#: A number on the host, an array under `jit` and `vmap`.
-Number = float | np.floating | Float[Array, "..."]
-Count = int | np.integer | Int[Array, "..."]
 
 
 class ReducedBlowUp(eqx.Module):
@@ -110,35 +103,6 @@ def solve(
     norms = jnp.sqrt(jnp.sum(end * end, axis=1, keepdims=True))
     direction = jnp.where(progress.arrived, end / norms, 0.0)
     return packed_scalars(times, energy, verdict, progress.steps, exponent), direction
-
-
-def packed_scalars(
-    times: Float[Array, "3"],
-    energy: Float[Array, ""],
-    verdict: Int[Array, ""],
-    steps: Int[Array, ""],
-    exponent: Int[Array, ""],
-) -> Float[Array, "6"]:
-    """Time, lower, upper and energy in original units, verdict and steps: one vector.
-
-    One array instead of many makes a call from the host several times shorter.
-    """
-    counts = jnp.stack([verdict.astype(float), steps.astype(float)])
-    energy = times_power_of_two(energy, 3 * exponent)
-    return jnp.concatenate([times_power_of_two(times, -exponent), energy[None], counts])
-
-
-def unpacked_scalars(packed: Any) -> dict[str, Any]:
-    """The fields of a result from the vector of `packed_scalars`."""
-    time, lower, upper, energy, verdict, steps = (packed[i] for i in range(SCALARS))
-    return {
-        "time": time,
-        "lower": lower,
-        "upper": upper,
-        "verdict": Verdict(verdict.astype(np.int32)),
-        "energy": energy,
-        "steps": steps.astype(np.int32),
-    }
 
 
 def _bracket(system: Garnier, progress: Progress) -> tuple[Array, Array]:

@@ -117,3 +117,8 @@ def test_single_precision_is_refused_with_the_line_to_add():
 def test_bad_input_is_named(weights, message):
     with pytest.raises(ValueError, match=message):
         blow_up_time(*weights)
+
+
+def test_an_unknown_engine_is_named():
+    with pytest.raises(ValueError, match="engine must be one of taylor, runge_kutta"):
+        blow_up_time([1.0], [[1.0]], [1.0], engine="tailor")

@@ -116,6 +116,21 @@ def test_runge_kutta_on_the_full_matrices(h, m):
     )
 
 
+def test_the_engines_agree():
+    weights = start(1, 3, 6, negative=True)
+    taylor, other = blow_up_time(*weights), blow_up_time(*weights, engine="runge_kutta")
+    assert other.time == pytest.approx(taylor.time, rel=1e-12)
+    assert other.lower <= taylor.time <= other.upper
+    assert other.upper - other.lower <= 1e-10 * taylor.time
+    assert other.verdict == "proved"
+    assert other.energy == taylor.energy
+    np.testing.assert_allclose(other.value_direction, taylor.value_direction, atol=1e-7)
+    np.testing.assert_allclose(other.hidden_direction, taylor.hidden_direction, atol=1e-7)
+    still = blow_up_time(weights[0], 0 * weights[1], 0 * weights[2], engine="runge_kutta")
+    assert still.verdict == "never"
+    assert still.time == still.lower == np.inf
+
+
 @pytest.mark.parametrize(("h", "m"), [(3, 6), (5, 3)])
 def test_full_state_is_recovered(h, m):
     from scipy.integrate import solve_ivp
