@@ -61,13 +61,25 @@ def text(summary: dict[str, Any], out: str) -> str:
         f"blow-up   predicted {_time(blow_up['predicted'])} ({blow_up['verdict']}), simulated "
         f"{_time(blow_up['simulated'])}, relative difference {_time(blow_up['relative_error'])}",
         f"onset     predicted {_time(onset['predicted'])}, simulated {_time(onset['simulated'])}",
+        f"errors    {_errors(summary['comparison'])}",
         f"end       {_time(final['time'])} ({summary['outcome']}), loss {final['loss']:.4g}, "
         f"effective rank of W_Q {final['effective_ranks']['W_Q']:.2f}",
         f"results   {out}",
     ]
+    lines[-1:-1] = [f"caution   {line}" for line in summary["cautions"].values()]
     if not summary["trusted"]:
         lines.insert(-1, "untrusted: the run failed, or its conserved quantities drifted")
     return "\n".join(lines)
+
+
+def _errors(comparison: dict[str, Any] | None) -> str:
+    """Errors of the prediction at T, and where the linear theory of stage 2 stops."""
+    if comparison is None or not comparison["at_blow_up"]:
+        return "—"
+    at = comparison["at_blow_up"]
+    shown = ", ".join(f"{name} {at[name]:.2g}" for name in ("loss", "W_2", "W_Q"))
+    departure = _time(comparison["linear_departure"])
+    return f"at T: {shown}; linear key-query growth departs at {departure}"
 
 
 def _time(value: float | None) -> str:

@@ -16,6 +16,8 @@ CAPTIONS = {
     "the initial weights and the data.",
     "loss": "Loss: flat until T*, a plateau, then the fall of stage 2.",
     "norms": "Frobenius norms: the outer weights blow up at T*, W_Q and W_K grow in stage 2.",
+    "key_query_growth": "Where the theory stops: the linear key-query flow grows on where stage 2 "
+    "saturates; the line marks where it is off by ten percent.",
     "change_rates": "Relative rates of change: stage 2 begins where attention overtakes.",
     "effective_ranks": "Effective ranks: outer weights collapse by T*, W_Q and W_K after onset.",
     "condensation": "Condensation: share of vectors within cosine 0.95 of the direction.",
@@ -32,8 +34,20 @@ FILES = (
 )
 
 
-def draw(setting: Setting, run: Trajectory, prediction: Prediction, folder: Path) -> None:
-    """All figures, PNG and PDF; the predicted curves lie over the simulated ones."""
+def draw(
+    setting: Setting,
+    run: Trajectory,
+    prediction: Prediction,
+    folder: Path,
+    *,
+    linear: Prediction,
+    departure: float | None,
+) -> None:
+    """All figures, PNG and PDF; the predicted curves lie over the simulated ones.
+
+    Args:
+        linear: the prediction to first order in the attention; departure: when it leaves the run.
+    """
     from flowsim.report import figures, save_figure
 
     net, task, direction = setting.net, setting.task, setting.net.direction(setting.task)
@@ -44,6 +58,7 @@ def draw(setting: Setting, run: Trajectory, prediction: Prediction, folder: Path
         "overview": figures.two_stage_overview(run, net, task, **both),
         "loss": figures.loss(run, net, task, **both),
         "norms": figures.norms(run, **both),
+        "key_query_growth": figures.departure(run, linear, departure),
         "change_rates": figures.change_rates(run, **both),
         "effective_ranks": figures.effective_ranks(run, **both),
         "condensation": figures.condensation(run, direction, **axis),
@@ -69,6 +84,8 @@ def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
         "final loss": summary["final"]["loss"],
         "final effective rank of W_Q": summary["final"]["effective_ranks"]["W_Q"],
         "prediction trusted until": summary["trusted_until"],
+        **_errors(summary["comparison"]),
+        **{f"Assumption {k} holds from": t for k, t in summary["assumptions"]["since"].items()},
         "outcome": summary["outcome"],
         "drift of conserved quantities": summary["conserved_drift"],
     }
@@ -79,9 +96,27 @@ def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
         comparison=comparison,
         facts=facts,
         configuration=configuration.to_toml(config),
-        warning=None if summary["trusted"] else "This run is not trusted: see its outcome.",
+        warning=_warning(summary),
     )
     storage.write_text(folder / "report.html", page)
+
+
+def _warning(summary: dict[str, Any]) -> str | None:
+    """What stands above everything, in one line."""
+    lines = [] if summary["trusted"] else ["This run is not trusted: see its outcome."]
+    lines += [f"Prediction: {line}." for line in summary["cautions"].values()]
+    return " ".join(lines) or None
+
+
+def _errors(comparison: dict[str, Any] | None) -> dict[str, Any]:
+    """Relative errors at T and the departures, as lines of the page."""
+    if comparison is None:
+        return {}
+    errors = {f"error of {k} at T": e for k, e in comparison["at_blow_up"].items()}
+    return errors | {
+        "prediction departs": comparison["departure"],
+        "linear key-query growth departs": comparison["linear_departure"],
+    }
 
 
 def _relative(predicted: float | None, simulated: float | None) -> float | None:

@@ -4,17 +4,27 @@ from typing import Any
 
 import numpy as np
 
+from flowsim.compare import PredictionComparison
 from flowsim.experiments.setting import Setting
 from flowsim.observables.norms import norms
 from flowsim.observables.ranks import effective_rank
-from flowsim.predict import Prediction
+from flowsim.predict import Prediction, assumptions
 from flowsim.trajectory import Trajectory
 
 MATRICES = ("W_Q", "W_K", "W_V", "W_1")
 
 
-def summarise(setting: Setting, run: Trajectory, prediction: Prediction) -> dict[str, Any]:
-    """The contents of summary.json; what is not known is None. Times are training times."""
+def summarise(
+    setting: Setting,
+    run: Trajectory,
+    prediction: Prediction,
+    comparison: PredictionComparison | None,
+    linear: PredictionComparison | None,
+) -> dict[str, Any]:
+    """The contents of summary.json; what is not known is None. Times are training times.
+
+    `comparison` is of the prediction, `linear` of the one to first order in the attention.
+    """
     events = dict(run.event_times)
     config, plateau = setting.config, prediction.plateau
     return {
@@ -33,6 +43,9 @@ def summarise(setting: Setting, run: Trajectory, prediction: Prediction) -> dict
         "growth_rate": _finite(prediction.growth_rate),
         "collapse_rate": _finite(prediction.collapse_rate),
         "trusted_until": _finite(prediction.trusted_until),
+        "cautions": prediction.cautions,
+        "comparison": comparison_summary(comparison, linear),
+        "assumptions": assumptions_summary(setting, run),
         "outcome": run.outcome.name,
         "trusted": bool(run.trusted),
         "events": events,
@@ -61,6 +74,25 @@ def blow_up_summary(
         "simulated": simulated,
         "relative_error": error,
     }
+
+
+def comparison_summary(
+    comparison: PredictionComparison | None, linear: PredictionComparison | None
+) -> dict[str, Any] | None:
+    """Errors of the prediction, and when the linear key-query flow departs from the run."""
+    if comparison is None:
+        return None
+    departure = None if linear is None else linear.departure
+    return comparison.as_dict() | {"linear_departure": departure}
+
+
+def assumptions_summary(setting: Setting, run: Trajectory) -> dict[str, Any]:
+    """Since when Assumptions 1, 2 and 2* of [CL] hold, and their numbers at the events."""
+    found = assumptions(setting.net, setting.task, run)
+    end = float(run.times[-1])
+    times = {name: t for name, t in run.event_times.items() if t <= end} | {"end": end}
+    at = {n: {k: _finite(v) for k, v in found.at(t).items()} for n, t in times.items()}
+    return {"since": found.since(), "at": at}
 
 
 def final_summary(setting: Setting, run: Trajectory) -> dict[str, Any]:

@@ -1,17 +1,21 @@
 """The whole run: one start through both stages, predicted, simulated, drawn and summarised."""
 
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from flowsim import storage
+from flowsim.compare.prediction import PredictionComparison, compare_prediction
 from flowsim.experiments import config as configuration
 from flowsim.experiments.gallery import FILES, draw, write_page
 from flowsim.experiments.setting import Setting as Setting
 from flowsim.experiments.setting import TwoStage as TwoStage
 from flowsim.experiments.summary import summarise
 from flowsim.integrate import simulate
-from flowsim.predict import predict
+from flowsim.predict import Caution, Prediction, predict
+from flowsim.trajectory import Trajectory
 
 
 def run(
@@ -22,28 +26,51 @@ def run(
     folder = storage.open_folder(out, overwrite=overwrite, names=FILES)
     configuration.write(folder, config)
     clock = Clock()
-    prediction = predict(setting.net, setting.task, setting.theta0)
-    clock.lap("predict")
-    simulated = simulate(
-        setting.net,
-        setting.task,
-        setting.theta0,
-        t1=config.t1,
-        solver=config.solver,
-        rtol=config.rtol,
-        max_steps=config.max_steps,
-        progress=progress,
-    )
-    clock.lap("simulate")
+    simulated, prediction, linear = solved(setting, progress=progress)
+    clock.lap("solve")
     simulated.save(folder / "trajectory.nc")
     prediction.trajectory.save(folder / "predicted.nc")
-    draw(setting, simulated, prediction, folder)
+    comparison, linear_comparison = (compared(simulated, p) for p in (prediction, linear))
+    clock.lap("compare")
+    departure = None if linear_comparison is None else linear_comparison.departure
+    draw(setting, simulated, prediction, folder, linear=linear, departure=departure)
     clock.lap("figures")
-    summary = summarise(setting, simulated, prediction)
+    summary = summarise(setting, simulated, prediction, comparison, linear_comparison)
     summary["seconds"] |= clock.laps
     write_page(setting, summary, folder)
     storage.write_json(folder / storage.SUMMARY, summary)
     return summary
+
+
+def solved(
+    setting: Setting, *, progress: bool = False
+) -> tuple[Trajectory, Prediction, Prediction]:
+    """The simulation, its prediction, and that to first order in the attention.
+
+    The last one has the linear key-query growth. The three do not need one another and compile
+    side by side. What predictions warn of is in the summary.
+    """
+    config, start = setting.config, (setting.net, setting.task, setting.theta0)
+    with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
+        warnings.simplefilter("ignore", Caution)
+        prediction = pool.submit(predict, *start)
+        linear = pool.submit(predict, *start, separated=True)
+        simulated = simulate(
+            *start,
+            t1=config.t1,
+            solver=config.solver,
+            rtol=config.rtol,
+            max_steps=config.max_steps,
+            progress=progress,
+        )
+        return simulated, prediction.result(), linear.result()
+
+
+def compared(run: Trajectory, prediction: Prediction) -> PredictionComparison | None:
+    """The run beside a prediction; None where it failed before it began."""
+    if not len(run) > 1:
+        return None
+    return compare_prediction(run, prediction)
 
 
 class Clock:

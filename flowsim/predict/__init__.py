@@ -2,6 +2,7 @@
 
 from flowsim.predict.assumptions import Assumptions as Assumptions
 from flowsim.predict.assumptions import assumptions as assumptions
+from flowsim.predict.cautions import Caution as Caution
 from flowsim.predict.forcing import key_query_path as key_query_path
 from flowsim.predict.key_query import Growth as Growth
 from flowsim.predict.key_query import KeyQuerySolution as KeyQuerySolution

@@ -51,16 +51,19 @@ class Assumptions(eqx.Module):
 
         * `1`: every share is at least `share`, then and ever after.
         * `2`: the criticality is at most `ratio` while δ is at most `small`.
-        * `2*`: the same of the loss rate, and directions turn by at most `still` times the
-          growth rate ‖Ẇ‖/‖W‖ of stage 1 at its peak.
+        * `2*`: the same of the loss rate, and directions turn by at most `still` times their
+          fastest turn.
+
+        Both hold at a small start for a trivial reason, all rates being small: the time is that
+        after stage 1, when they hold again.
         """
         worst = np.min(np.stack(list(self.condensation.values())), axis=0)
         small_keys = self.delta <= small
         at_rest = self.direction_rate <= still * np.max(self.direction_rate)
         return {
             "1": _lasting(self.times, worst >= share),
-            "2": _first(self.times, (self.criticality <= ratio) & small_keys),
-            "2*": _first(self.times, (self.loss_rate <= ratio) & at_rest & small_keys),
+            "2": _again(self.times, (self.criticality <= ratio) & small_keys),
+            "2*": _again(self.times, (self.loss_rate <= ratio) & at_rest & small_keys),
         }
 
     def at(self, t: float) -> dict[str, float]:
@@ -114,9 +117,10 @@ def _turn(W: Array, rate: Array) -> Float[Array, ""]:
     return jnp.where(size > 0, frobenius(across) / jnp.where(size > 0, size, 1), 0)
 
 
-def _first(times: np.ndarray, holds: np.ndarray) -> float | None:
-    found = np.flatnonzero(holds)
-    return float(times[found[0]]) if found.size else None
+def _again(times: np.ndarray, holds: np.ndarray) -> float | None:
+    """The first time it holds after it has not; the first of all where it always does."""
+    held = np.flatnonzero(holds & (np.cumsum(~holds) > 0)) if not np.all(holds) else [0]
+    return float(times[held[0]]) if len(held) else None
 
 
 def _lasting(times: np.ndarray, holds: np.ndarray) -> float | None:

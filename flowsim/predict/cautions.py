@@ -8,6 +8,10 @@ from flowsim.predict.plateau import Plateau
 LARGEST_START = 0.1
 
 
+class Caution(UserWarning):
+    """The warning with which `predict` says a line."""
+
+
 def cautions(
     *, small: float | None, plateau: Plateau, growth: Growth | None, onset: float | None
 ) -> dict[str, str]:

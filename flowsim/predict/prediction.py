@@ -15,7 +15,7 @@ from flowsim.flows.leading_order import outer
 from flowsim.integrate import integrate
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.observables.norms import frobenius
-from flowsim.predict.cautions import cautions
+from flowsim.predict.cautions import Caution, cautions
 from flowsim.predict.composite import composite
 from flowsim.predict.key_query import Growth, growth_of, onset_estimate
 from flowsim.predict.match import Match, drive, matched_start
@@ -142,7 +142,7 @@ def predict(
         rtol: relative tolerance of the solves.
 
     Warns:
-        UserWarning: each of `Prediction.cautions`.
+        Caution: each of `Prediction.cautions`.
 
     Raises:
         ValueError, TypeError: arguments that break a rule.
@@ -183,7 +183,7 @@ def predict(
         task=task,
     )
     for line in prediction.cautions.values():
-        warnings.warn(line, stacklevel=2)
+        warnings.warn(line, Caution, stacklevel=2)
     return prediction
 
 

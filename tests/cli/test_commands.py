@@ -37,6 +37,20 @@ def test_run_leaves_a_whole_folder(finished):
     assert onset["predicted"] == pytest.approx(onset["simulated"], rel=0.05)
 
 
+def test_the_summary_compares_and_dates_the_assumptions(finished):
+    summary = json.loads((finished / "summary.json").read_text())
+    comparison, events = summary["comparison"], summary["events"]
+    assert comparison["onset"]["simulated"] == events["onset"]
+    assert comparison["blow_up"]["predicted"] == summary["blow_up"]["predicted"]
+    assert 0 < comparison["at_blow_up"]["W_Q"] < 0.1
+    assert events["escape"] < comparison["linear_departure"] <= summary["final"]["time"]
+    since, at = summary["assumptions"]["since"], summary["assumptions"]["at"]
+    assert set(since) == {"1", "2", "2*"}
+    assert set(at) == {*events, "end"}
+    assert at["end"]["criticality"] < at["escape"]["criticality"]
+    assert all(name in summary for name in ("cautions", "trusted_until"))
+
+
 def test_the_page_is_self_contained_and_holds_every_figure(finished):
     page = (finished / "report.html").read_text(encoding="utf-8")
     reader = PageReader()

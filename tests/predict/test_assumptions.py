@@ -76,12 +76,15 @@ def test_when_each_holds():
         times=times,
         condensation={"A1": np.array([0, 1, 0.5, 1, 1]), "A2": np.array([0, 1, 1, 1, 1])},
         delta=np.array([0.01, 0.01, 0.01, 0.02, 0.5]),
-        criticality=np.array([9, 9, 0.5, 0.1, 0.1]),
+        criticality=np.array([0.9, 9, 0.5, 0.1, 0.1]),
         direction_rate=np.array([0, 10.0, 1.0, 0.05, 0.01]),
         loss_rate=np.array([9, 9, 9, 0.5, 0.5]),
     )
     assert record.since() == {"1": 3.0, "2": 2.0, "2*": 3.0}
     assert record.since(small=0.001)["2"] is None
+    assert record.since(ratio=10.0, small=1.0)["2"] == 0.0  # never fails
+    assert record.since(ratio=0.01)["2"] is None
+    assert record.at(2.5)["delta"] == pytest.approx(0.015)
     assert record.since(share=0.5)["1"] == 1.0
 
 

@@ -11,7 +11,7 @@ from flowsim.flows import Condensed, Full
 from flowsim.flows.leading_order import outer
 from flowsim.integrate import simulate
 from flowsim.network import OneLayerTransformer, Parameters, gaussian_parameters
-from flowsim.predict import predict
+from flowsim.predict import Caution, predict
 from flowsim.tasks import Task, gaussian
 
 NET = OneLayerTransformer("tanh", "logistic")
@@ -140,7 +140,7 @@ def test_constant_tokens_have_no_stage_2():
 
 def test_separable_means_have_no_plateau_and_say_so(task):
     separable = Task(task.X + 5 * task.y[:, None, None] * task.direction, task.y, name="gaussian")
-    with pytest.warns(UserWarning, match="separate the labels: stage 1 does not end on a plateau"):
+    with pytest.warns(Caution, match="separate the labels: stage 1 does not end on a plateau"):
         prediction = predict(NET, separable, start(1e-3))
     assert "no_plateau" in prediction.cautions
     assert not prediction.plateau.exists
@@ -173,7 +173,7 @@ def rotated_task() -> Task:
 
 
 def test_tied_growth_rates_collapse_to_their_multiplicity():
-    with pytest.warns(UserWarning, match="collapse to rank 2"):
+    with pytest.warns(Caution, match="collapse to rank 2"):
         prediction = predict(NET, rotated_task(), start(1e-3))
     assert (prediction.growth.multiplicity, list(prediction.cautions)) == (2, ["tied"])
     assert prediction.collapse_rate < 1e-9 * prediction.growth_rate
@@ -187,7 +187,7 @@ def test_the_small_parameter_is_in_proportion_to_the_scale_and_warns_when_large(
     ratio = first.match.small / second.match.small
     assert ratio == pytest.approx(SCALES[0] / SCALES[1], rel=1e-3)
     assert first.cautions == second.cautions == {}
-    with pytest.warns(UserWarning, match="the start is large for the theory"):
+    with pytest.warns(Caution, match="the start is large for the theory"):
         assert "large_start" in predict(NET, task, start(0.3)).cautions
 
 

@@ -63,7 +63,8 @@ def departure(
         ax = axes_or_new(ax)
         ax.plot(*_curve(run, separated, "W_Q"), color=SPARE[0][0], label="simulated")
         linear = prediction_style() | {"label": "linear key-query flow"}
-        ax.plot(*_curve(separated.trajectory, separated, "W_Q"), **linear)
+        ahead = _curve(separated.trajectory, separated, "W_Q")
+        ax.plot(*ahead, **linear)
         if when is not None:
             at = _position(np.asarray(when), separated)
             ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":", gid="departure")
@@ -73,7 +74,7 @@ def departure(
             )  # fmt: skip
         _axes(ax, "W_Q")
         largest = max(_curve(run, separated, "W_Q")[1], default=1.0)
-        ax.set_ylim(0.5, 30 * largest)
+        ax.set_ylim(0.5, 2 * min(30 * largest, max(ahead[1], default=1.0)))
         legend_below(ax)
     return ax
 
