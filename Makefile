@@ -5,6 +5,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# A path, not a finder: scripts beside the clone then find the package too.
+EDITABLE = --config-settings editable_mode=compat
+
 .PHONY: run test lint types bench clean
 
 run: $(VENV)/run.stamp
@@ -27,15 +30,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[data]'
+	$(PIP) $(EDITABLE) -e '.[data]'
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[data,dev]'
+	$(PIP) $(EDITABLE) -e '.[data,dev]'
 	touch $@
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[data,dev,bench]'
+	$(PIP) $(EDITABLE) -e '.[data,dev,bench]'
 	touch $@
 
 clean:

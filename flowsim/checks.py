@@ -137,6 +137,14 @@ def _as_real(name: str, value: Any) -> np.ndarray | jax.Array:
     return value
 
 
+def key(name: str, value: Any) -> Any:
+    """A key of `jax.random`, traced or not."""
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if typed and value.ndim == 0:
+        return value
+    raise TypeError(f"{name} must be a key, such as jax.random.key(0); got {shown(value)}")
+
+
 def same_size(first: str, size: int, second: str, other: int) -> None:
     """Two axes that a product contracts must have one length."""
     if size != other:

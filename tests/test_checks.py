@@ -134,6 +134,14 @@ def test_traced_values_pass_and_traced_shapes_are_checked():
     assert not checks.is_traced(jnp.ones(2), 1.0, None)
 
 
+def test_key():
+    for key in (jax.random.key(0), jax.random.split(jax.random.key(1))[0]):
+        assert checks.key("key", key) is key
+    for value in (0, "a", None, jnp.zeros(2), jax.random.split(jax.random.key(1))):
+        with pytest.raises(TypeError, match=r"key must be a key, such as jax.random.key\(0\); got"):
+            checks.key("key", value)
+
+
 def test_same_size():
     checks.same_size("a", 2, "b", 2)
     with pytest.raises(ValueError, match="shapes must chain: a has length 2 where b has length 3"):

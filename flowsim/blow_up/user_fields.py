@@ -46,7 +46,7 @@ class FieldBlowUp(eqx.Module):
     #: Attempted steps.
     steps: Count
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"{self.outcome}: T = {self.time} ± {self.error}, exponent {self.exponent}, "
             f"{self.steps} steps"
@@ -81,7 +81,8 @@ def solve_to_blow_up(
         `blow_up`; `reached_end` (t1, or growth beyond the largest number that is no faster than
         doubly exponential); `steady_state`; `step_too_small` (a singularity of the field at
         which the state stays bounded); `non_finite`; `too_many_steps` (stiffness ends there). Only
-        a blow-up has a finite `time`. Under `jit` and `vmap` the same as data.
+        a blow-up has a finite `time`. Under `jit` and `vmap` the same as data; it has no
+        derivative (of the leading-order flow `blow_up_time` has one).
 
     Raises:
         ValueError, TypeError: arguments that break a rule; the message names them.
@@ -99,6 +100,9 @@ def solve_to_blow_up(
         max_steps = checks.integer("max_steps", max_steps)
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
     t0, t1, rtol = (jnp.asarray(x, dtype) for x in (t0, t1, rtol))
+    y0, t0, t1, args = eqx.internal.nondifferentiable(
+        (y0, t0, t1, args), msg="solve_to_blow_up has no derivative"
+    )
     found = _solve(rate, y0, t0, t1 - t0, args, rtol, jnp.asarray(max_steps, jnp.int32))
     return found if checks.is_traced(found) else jax.tree.map(lambda x: np.asarray(x)[()], found)
 

@@ -23,6 +23,9 @@ from flowsim.observables import along
 from flowsim.outcome import Outcome
 from flowsim.trajectory import Trajectory
 
+#: A descent that ended before this many rows were saved has no delay that could be read off it.
+FEWEST = 4
+
 
 class DescentComparison(eqx.Module):
     """How far a descent is from the flow, and how much later it escapes.
@@ -138,11 +141,12 @@ def _in_function_space(times: Any, discrete: Any, flow: Any, net: Any, task: Any
 def delays(
     run: Trajectory, descent: Trajectory, stats: dict[str, Any], net: Any, task: Any
 ) -> dict[str, Any]:
-    """Level, lag and delay, measured and predicted; None where there is no growth."""
+    """Level, lag and delay, measured and predicted; None where there is no growth, or where
+    descent diverged within its first steps."""
     sizes = size(run), size(descent)
     level = escape_level(run, *sizes)
     names = ("lag_at_blow_up", "delay", "predicted_lag", "predicted_delay")
-    if level is None:
+    if level is None or len(descent) < FEWEST:
         return {"level": None} | dict.fromkeys(names)
     levels = np.geomspace(max(sizes[0][0], sizes[1][0]), level, LEVELS)[1:]
     clocks = [np.asarray(r.times, dtype=np.float64) for r in (run, descent)]

@@ -57,7 +57,5 @@ def batches_of(key: Any, size: Any, total: int, replace: Any) -> Batches | None:
     size = checks.integer("batch_size", size)
     if size > total:
         raise checks.fail("batch_size", f"be at most the number of samples, {total}", size)
-    key = jax.random.key(0) if key is None else key
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise TypeError(f"key must be a jax.random.key; got {checks.shown(key)}")
+    key = jax.random.key(0) if key is None else checks.key("key", key)
     return Batches(key, size, total, replace)

@@ -57,7 +57,7 @@ def key_query_matrix(
         key_width: k, the number of columns of W_Q; the token width if not given.
     """
     beta = checks.array("beta", beta, ndim=1)
-    checks.same_size("beta", beta.size, "the tokens of the task", task.width)
+    checks.same_size("beta", beta.size, "a token of the task", task.width)
     k = task.width if key_width is None else checks.integer("key_width", key_width)
     values = task.X @ beta
     means = jnp.mean(values, axis=1, keepdims=True)

@@ -39,7 +39,7 @@ class LeadingOrder(eqx.Module):
     def __init__(self, task: Task, kappa: Any, direction: Any = None):
         given = task.direction if direction is None else direction
         self.direction = checks.array("direction", given, ndim=1)
-        checks.same_size("direction", self.direction.size, "the tokens of the task", task.width)
+        checks.same_size("direction", self.direction.size, "a token of the task", task.width)
         self.kappa = jnp.asarray(checks.positive("kappa", kappa), self.direction.dtype)
 
     def rate(self, t: Any, theta: Parameters, args: Any = None) -> Parameters:

@@ -130,7 +130,7 @@ def simulate(
     Args:
         t1: end; by default onset + (onset − escape), at most ten times the escape time.
         times: where to save; by default every accepted step.
-        events: further events, by name.
+        events: further events, by other names than those of the standard ones.
         solver, rtol, max_steps, progress: as in `integrate`.
 
     Returns:
@@ -142,7 +142,11 @@ def simulate(
     _check(net, task, theta0)
     dtype = theta0.W_Q.dtype
     kappa, scale = net.kappa(task).astype(dtype), theta0.scale
-    named = {**standard_events(theta0), **(events or {})}
+    standard = standard_events(theta0)
+    for name in events or {}:
+        if name in standard:
+            raise checks.fail("events", f"not use the names {', '.join(standard)}", name)
+    named = {**standard, **(events or {})}
     tail = 1 / (kappa * jnp.sqrt(scale))
     end = _end(t1, named, tail, kappa, scale)
     trajectory = solve.run(
@@ -175,7 +179,7 @@ def _check(net: Any, task: Any, theta0: Any) -> None:
     ):
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}; got {checks.shown(value)}")
-    checks.same_size("axis 0 of W_Q", theta0.width, "the tokens of the task", task.width)
+    checks.same_size("axis 0 of W_Q", theta0.width, "a token of the task", task.width)
     if theta0.W_Q.dtype == jnp.float32:
         warnings.warn(
             "simulating in float32: escape and onset times lose accuracy; add "

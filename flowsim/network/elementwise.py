@@ -24,7 +24,7 @@ def checked_name(argument: str, function: Callable[..., Any]) -> str:
     try:
         out = jax.eval_shape(lambda z: function(z), probe)  # a NumPy ufunc itself breaks jit
     except TypeError as error:
-        raise checks.fail(argument, rule, name) from error
+        raise checks.fail(argument, f"{rule} (by jax.numpy, not numpy)", name) from error
     if not isinstance(out, jax.ShapeDtypeStruct) or (out.shape, out.dtype) != (
         probe.shape,
         probe.dtype,

@@ -65,7 +65,7 @@ register_state(
 
 
 def gaussian_parameters(
-    key: Array,
+    key: Any,
     width: int,
     *,
     scale: float | None = None,
@@ -83,6 +83,7 @@ def gaussian_parameters(
         rate: γ instead of `scale`: ε = d^(−γ), d the token width.
         key_width, value_width, hidden_width: k, h and m.
     """
+    checks.key("key", key)
     d = checks.integer("width", width)
     k = d if key_width is None else checks.integer("key_width", key_width)
     h = d if value_width is None else checks.integer("value_width", value_width)

@@ -14,7 +14,7 @@ from flowsim.tasks.task import Task
 WHITE = 16.0
 
 
-def digits(width: int = 16, *, key: Array | None = None) -> Task:
+def digits(width: int = 16, *, key: Any = None) -> Task:
     """scikit-learn's handwritten digits (n = 1797), even (+1) against odd (−1).
 
     X_ij = p_ij E + P_j: the 8 pixel rows p_ij ∈ [0, 1]^8 of an image are its tokens, mapped to
@@ -30,7 +30,8 @@ def digits(width: int = 16, *, key: Array | None = None) -> Task:
     """
     d = checks.integer("width", width)
     rows, y = _images()
-    map_key, position_key = jax.random.split(jax.random.key(0) if key is None else key)
+    key = jax.random.key(0) if key is None else checks.key("key", key)
+    map_key, position_key = jax.random.split(key)
     embedding = _gaussian(map_key, (rows.shape[2], d))
     positions = _gaussian(position_key, (rows.shape[1], d))
     return Task(rows.astype(embedding.dtype) @ embedding + positions, y, name="digits")

@@ -1,5 +1,7 @@
 """A planted task: labels follow the token that a fixed attention map selects."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +18,7 @@ ACROSS = 0.3
 MEAN_WEIGHT = 0.5
 
 
-def gaussian(
-    samples: int = 200, length: int = 8, width: int = 16, *, key: Array | None = None
-) -> Task:
+def gaussian(samples: int = 200, length: int = 8, width: int = 16, *, key: Any = None) -> Task:
     """Gaussian tokens whose labels need the mean token and an attention map.
 
     With orthonormal q, k, u, drawn once, the map M = q kᵀ selects the token
@@ -37,7 +37,8 @@ def gaussian(
     n = checks.integer("samples", samples)
     s = checks.integer("length", length, low=2)
     d = checks.integer("width", width, low=3)
-    frame_key, token_key = jax.random.split(jax.random.key(0) if key is None else key)
+    key = jax.random.key(0) if key is None else checks.key("key", key)
+    frame_key, token_key = jax.random.split(key)
     planted = _frame(frame_key, d)
     X = _tokens(token_key, (n, s, d), planted)
     return Task(X, _labels(X, planted), name="gaussian")

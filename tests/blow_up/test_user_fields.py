@@ -307,3 +307,8 @@ def test_bad_input(name):
     arguments = {"rate": lambda t, y, a: y**2, "y0": 1.0} | changed
     with pytest.raises(error, match=message):
         solve_to_blow_up(arguments.pop("rate"), arguments.pop("y0"), **arguments)
+
+
+def test_a_derivative_is_refused_in_words():
+    with pytest.raises(RuntimeError, match="solve_to_blow_up has no derivative"):
+        jax.grad(lambda y: solve_to_blow_up(lambda t, y, args: y**2, y).time)(1.0)

@@ -155,3 +155,9 @@ def test_other_shapes_are_refused(run):
     other = fs.descend(radial, 0.5, learning_rate=0.1, steps=2, args=1.0)
     with pytest.raises(ValueError, match="descent must have states shaped like the run's"):
         compare(run, other)
+
+
+def test_a_descent_that_diverges_at_once_has_no_delay(net, task, theta0, run):
+    found = compare(run, fs.train(net, task, theta0, learning_rate=1e6, steps=5))
+    assert found.delay is None
+    assert found.lag_at_blow_up is None

@@ -265,5 +265,5 @@ def test_bad_input_is_named_in_one_line(net, task, theta0, change, message):
 
 
 def test_a_key_that_is_none_is_named(net, task, theta0):
-    with pytest.raises(TypeError, match=r"key must be a jax.random.key; got 3"):
+    with pytest.raises(TypeError, match=r"key must be a key, such as jax.random.key\(0\); got 3"):
         train(net, task, theta0, learning_rate=0.1, steps=2, batch_size=5, key=3)

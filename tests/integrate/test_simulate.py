@@ -163,3 +163,9 @@ def test_a_wrong_gradient_is_not_trusted(net, task, theta0, monkeypatch, factor)
     assert run.stats["conserved_drift"] < 1e-7
     assert run.stats["energy_drift"] == pytest.approx(abs(1 - 1 / factor), rel=1e-3, abs=1e-6)
     assert run.trusted == (factor == 1)
+
+
+def test_standard_events_keep_their_names(net, task, theta0):
+    late = fs.Event(lambda t, theta, args: t - 5.0)
+    with pytest.raises(ValueError, match=r"events must not use the names escape, .*; got 'onset'"):
+        fs.simulate(net, task, theta0, events={"onset": late})
