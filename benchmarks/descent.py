@@ -20,8 +20,9 @@ from gradient import problem, timed
 import flowsim as fs
 from flowsim.descent import running, stepping
 from flowsim.descent.methods import method_of
+from flowsim.descent.minimising import LossGradient
 from flowsim.descent.schedules import Constant
-from flowsim.descent.training import LossGradient
+from flowsim.descent.training import LossOfBatch
 from flowsim.experiments.descent_comparison import DescentStudy, checked, distance, slope
 from flowsim.flows import Full, Modified
 
@@ -108,8 +109,8 @@ def step(rounds: int = 9, steps: int = 8) -> None:
     flow, theta = problem(1000, 10, 640)
     gradient = jax.jit(lambda flow, theta: flow.rate(0.0, theta))
     descent = stepping.Problem(
-        LossGradient(flow.net, flow.task), method_of("sgd", theta.W_Q.dtype), Constant(),
-        jnp.asarray(1e-3), None, True,
+        LossGradient(LossOfBatch(flow.net, flow.task)), method_of("sgd", theta.W_Q.dtype),
+        Constant(), jnp.asarray(1e-3), None, True,
     )  # fmt: skip
     start = running._begin(descent, theta)
     # the block takes its last step after the row is saved: row steps − 1 costs `steps` gradients

@@ -3,37 +3,28 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from flowsim import checks
-from flowsim.descent.batches import batches_of
-from flowsim.descent.methods import method_of
+from flowsim.descent.minimising import minimise
 from flowsim.descent.record import Descent, Origin
-from flowsim.descent.running import run, save_targets
-from flowsim.descent.schedules import schedule_of
-from flowsim.descent.stepping import Problem
 from flowsim.network import OneLayerTransformer, Parameters
 from flowsim.tasks import Task
 
 
-class LossGradient(eqx.Module):
-    """Loss and gradient of the samples of a batch, or of all."""
+class LossOfBatch(eqx.Module):
+    """Loss of the samples of a batch, or of all."""
 
     net: OneLayerTransformer
     task: Task
 
-    def loss(self, theta: Parameters, samples: Int[Array, "B"] | None) -> Float[Array, ""]:
+    def __call__(self, theta: Parameters, samples: Int[Array, "B"] | None) -> Float[Array, ""]:
         """(1/B) Σ_i ℓ(y_i f(X_i)) over the samples."""
         if samples is None:
             return self.net.loss(theta, self.task)
         margins = self.task.y[samples] * self.net(theta, self.task.X[samples])
         return jnp.mean(self.net.margin_loss(margins))
-
-    def __call__(self, t: Any, theta: Parameters, samples: Any) -> tuple[Any, Parameters]:
-        """(L, ∇L)."""
-        return jax.value_and_grad(self.loss)(theta, samples)
 
 
 def train(
@@ -79,32 +70,24 @@ def train(
         ValueError, TypeError: arguments that break a rule; the message names them.
     """
     _check(net, task, theta0)
-    dtype = theta0.W_Q.dtype
-    steps = checks.integer("steps", steps)
-    eta = jnp.asarray(checks.positive("learning_rate", learning_rate), dtype)
-    hyper = {"momentum": momentum, "weight_decay": weight_decay, "clip": clip}
-    method = method_of(optimizer, dtype, **hyper)
-    batches = batches_of(key, batch_size, task.size, replace)
-    gradient = LossGradient(net, task)
-    problem = Problem(gradient, method, schedule_of(schedule, steps), eta, batches, True)
-    unit = (
-        None
-        if schedule is not None or checks.is_traced(eta, method)
-        else problem.time(jnp.ones_like(eta))
+    return minimise(
+        LossOfBatch(net, task),
+        theta0,
+        samples=task.size,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        steps=steps,
+        batch_size=batch_size,
+        replace=replace,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        clip=clip,
+        schedule=schedule,
+        key=key,
+        save_steps=save_steps,
+        times=times,
+        origin=Origin(net, task),
     )
-    row_bytes = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(theta0))
-    targets = save_targets(
-        steps, save_steps=save_steps, times=times, row_bytes=row_bytes, unit=unit
-    )
-    return run(problem, theta0, targets, Origin(net, task), _stats(problem, batch_size))
-
-
-def _stats(problem: Problem, batch_size: Any) -> dict[str, Any]:
-    """What the optimiser was, each a number."""
-    plain = (lambda x: x) if checks.is_traced(problem) else float
-    stats = {"learning_rate": plain(problem.learning_rate)}
-    stats |= {name: plain(value) for name, value in problem.method.values.items()}
-    return stats if batch_size is None else stats | {"batch_size": batch_size}
 
 
 def _check(net: Any, task: Any, theta0: Any) -> None:
@@ -115,4 +98,4 @@ def _check(net: Any, task: Any, theta0: Any) -> None:
     ):
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}; got {checks.shown(value)}")
-    checks.same_size("axis 0 of W_Q", theta0.width, "the tokens of the task", task.width)
+    checks.same_size("axis 0 of W_Q", theta0.width, "a token of the task", task.width)

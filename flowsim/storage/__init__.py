@@ -10,6 +10,7 @@ from flowsim.storage.reading import read_npz as read_npz
 from flowsim.storage.reading import read_text as read_text
 from flowsim.storage.reading import read_toml as read_toml
 from flowsim.storage.reading import reading_errors as reading_errors
+from flowsim.storage.streaming import text_pieces as text_pieces
 from flowsim.storage.weights import load_weights as load_weights
 from flowsim.storage.writing import json_text as json_text
 from flowsim.storage.writing import plain as plain

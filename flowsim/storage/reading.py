@@ -61,7 +61,7 @@ def reason(error: Exception) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def _regular(name: str, path: str | os.PathLike, kind: str) -> Path:
+def regular(name: str, path: str | os.PathLike, kind: str) -> Path:
     """An existing regular file: a folder has no data, and a pipe could block for ever."""
     path = Path(path)
     if not stat.S_ISREG(path.stat().st_mode):
@@ -72,7 +72,7 @@ def _regular(name: str, path: str | os.PathLike, kind: str) -> Path:
 def read_text(path: str | os.PathLike, *, name: str = "path", kind: str = "text") -> str:
     """A UTF-8 text file; a byte order mark is dropped."""
     with reading_errors(name, path, kind):
-        path = _regular(name, path, kind)
+        path = regular(name, path, kind)
         if path.stat().st_size > LARGEST_TEXT:
             raise refusal(name, path, kind, f"larger than {LARGEST_TEXT} bytes")
         return path.read_bytes().decode("utf-8-sig")
@@ -120,7 +120,7 @@ def read_toml(path: str | os.PathLike, *, name: str = "path") -> dict[str, Any]:
 def read_npz(path: str | os.PathLike, *, name: str = "path") -> dict[str, np.ndarray]:
     """All arrays of an .npz file; numbers only, nothing is unpickled, checksums are verified."""
     with reading_errors(name, path, ".npz"):
-        path = _regular(name, path, ".npz")
+        path = regular(name, path, ".npz")
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _check_size(name, path, ".npz", sum(member.file_size for member in members))
@@ -156,7 +156,7 @@ def read_netcdf(path: str | os.PathLike, *, name: str = "path") -> Any:
     import xarray
 
     with reading_errors(name, path, "netCDF"):
-        path = _regular(name, path, "netCDF")
+        path = regular(name, path, "netCDF")
         _check_stamp(name, path)
         with xarray.open_dataset(path.absolute(), engine="h5netcdf", decode_cf=False) as dataset:
             _check_size(name, path, "netCDF", int(dataset.nbytes))

@@ -1,0 +1,27 @@
+"""Text files of any size, a piece at a time."""
+
+import codecs
+import os
+from collections.abc import Iterator
+
+from flowsim.storage.reading import UnreadableError, reason, refusal, regular
+
+PIECE = 1 << 20
+
+
+def text_pieces(path: str | os.PathLike, *, name: str = "path", size: int = PIECE) -> Iterator[str]:
+    """The text of a UTF-8 file in pieces of at most `size` bytes; a byte order mark is dropped.
+
+    Raises:
+        UnreadableError: the file is missing, not a regular file, or not UTF-8.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    try:
+        with open(regular(name, path, "text"), "rb") as file:
+            while block := file.read(size):
+                yield decoder.decode(block)
+            yield decoder.decode(b"", final=True)
+    except UnreadableError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(name, path, "UTF-8 text", reason(error)) from error

@@ -1,0 +1,151 @@
+"""Any text file as data: windows of bytes or words, and what follows each."""
+
+import os
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from flowsim import checks
+from flowsim.tasks.sequences import Sequences, host_generator
+from flowsim.tasks.task import Task
+from flowsim.tasks.tokens import BYTES, UNITS, Vocabulary, byte_numbers, words
+
+#: Classes of characters by name.
+CLASSES = {
+    "space": " \t\n\r",
+    "vowel": "aeiouAEIOU",
+    "digit": "0123456789",
+    "capital": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "letter": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+}
+#: The class of words that is asked for without a choice: the most frequent ones.
+FREQUENT = 32
+
+
+def text(
+    path: str | os.PathLike,
+    width: int = 16,
+    *,
+    unit: str = "byte",
+    length: int = 16,
+    samples: int = 1000,
+    label: str | Collection[str] | None = None,
+    vocabulary: int = 10_000,
+    key: Array | None = None,
+) -> Task:
+    """A UTF-8 text as a binary task: is the token after the window of a chosen class (+1)?
+
+    Tokens are embedded by a fixed Gaussian table with entries N(0, 1/d). The file is read a piece
+    at a time, so it need not fit in memory.
+
+    Args:
+        path: the file.
+        width: token width d.
+        unit: "byte", or "word" (split at white space, rare words become `<unk>`).
+        length: tokens a window, s.
+        samples: windows, drawn from all places of the text (all of them if it has no more).
+        label: the class: for bytes one of "space", "vowel", "digit", "capital", "letter", or ASCII
+            characters; for words a collection of words. By default spaces, and the 32 most
+            frequent words.
+        vocabulary: how many different words are told apart, at most.
+        key: of windows and embedding; None is `jax.random.key(0)`.
+
+    Raises:
+        ValueError: a file that is missing, empty or not UTF-8, a window longer than the text, a
+            class that never or always occurs.
+    """
+    key = jax.random.key(0) if key is None else key
+    window_key, table_key = jax.random.split(key)
+    book = _vocabulary(path, unit, vocabulary)
+    data = text_sequences(path, length=length, samples=samples, vocabulary=book, key=window_key)
+    chosen = _class_numbers(label, book)
+    hits = np.isin(np.asarray(data.answers), chosen)
+    if hits.all() or not hits.any():
+        how = "always" if hits.any() else "never"
+        rule = "be a class that follows some windows and not others"
+        raise checks.fail("label", rule, f"{label if label else 'the default'}, which {how} occurs")
+    return data.task(width, np.where(hits, 1.0, -1.0), key=table_key, name="text")
+
+
+def text_sequences(
+    path: str | os.PathLike,
+    *,
+    length: int,
+    samples: int,
+    vocabulary: Vocabulary | None = None,
+    key: Array,
+) -> Sequences:
+    """Windows of a text with the token that follows each, drawn evenly from all places.
+
+    One pass over the file with a reservoir of `samples` windows (Vitter's algorithm R).
+
+    Args:
+        length: tokens a window.
+        samples: windows; fewer if the text has no more.
+        vocabulary: of words; None takes bytes.
+        key: of the draw.
+
+    Raises:
+        ValueError: as for `text`.
+    """
+    s = checks.integer("length", length)
+    wanted = checks.integer("samples", samples)
+    if vocabulary is None:
+        stream, size = byte_numbers(path), BYTES
+    else:
+        stream, size = map(vocabulary.number, words(path)), len(vocabulary)
+    kept = _reservoir(stream, s + 1, wanted, host_generator(key))
+    if len(kept) == 0:
+        count = sum(1 for _ in (byte_numbers(path) if vocabulary is None else words(path)))
+        if count == 0:
+            raise checks.fail("path", "be a text that is not empty", os.fspath(path))
+        rule = f"leave a token after the window in a text of {count} tokens"
+        raise checks.fail("length", rule, s)
+    windows = np.array(kept, dtype=np.int32)
+    return Sequences(windows[:, :-1], windows[:, -1], size)
+
+
+def _reservoir(
+    stream: Iterator[int], length: int, wanted: int, rng: np.random.Generator
+) -> list[tuple[int, ...]]:
+    """`wanted` runs of `length` successive numbers, each place of the stream equally likely."""
+    recent: deque[int] = deque(maxlen=length)
+    kept: list[tuple[int, ...]] = []
+    seen = 0
+    for number in stream:
+        recent.append(number)
+        if len(recent) < length:
+            continue
+        seen += 1
+        if len(kept) < wanted:
+            kept.append(tuple(recent))
+        elif (place := int(rng.random() * seen)) < wanted:
+            kept[place] = tuple(recent)
+    return kept
+
+
+def _vocabulary(path: str | os.PathLike, unit: str, size: int) -> Vocabulary | None:
+    if checks.choice("unit", unit, UNITS) == "byte":
+        return None
+    if next(words(path), None) is None:
+        raise checks.fail("path", "be a text that is not empty", os.fspath(path))
+    return Vocabulary.of(path, size)
+
+
+def _class_numbers(label: Any, vocabulary: Vocabulary | None) -> list[int]:
+    """Token numbers of the class."""
+    if vocabulary is not None:
+        if label is None:
+            return list(range(1, min(FREQUENT + 1, len(vocabulary))))
+        chosen = label.split() if isinstance(label, str) else label
+        return [vocabulary.numbers[word] for word in chosen if word in vocabulary.numbers]
+    found = "space" if label is None else label
+    characters = CLASSES.get(found, found) if isinstance(found, str) else "".join(found)
+    if not characters or not characters.isascii():
+        rule = f"be one of {', '.join(CLASSES)}, or ASCII characters"
+        raise checks.fail("label", rule, label)
+    return list(characters.encode())

@@ -1,0 +1,61 @@
+"""Text as a stream of tokens: its bytes, or its words."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+from flowsim import checks, storage
+
+UNITS = ("byte", "word")
+UNKNOWN = "<unk>"
+BYTES = 256
+
+
+def words(path: str | os.PathLike) -> Iterator[str]:
+    """The words of a UTF-8 file, split at white space, read a piece at a time."""
+    rest = ""
+    for piece in storage.text_pieces(path):
+        *whole, rest = (rest + piece + "\0").split()
+        rest = rest[:-1]
+        yield from whole
+    if rest:
+        yield rest
+
+
+def byte_numbers(path: str | os.PathLike) -> Iterator[int]:
+    """The UTF-8 bytes of a file as numbers, read a piece at a time."""
+    for piece in storage.text_pieces(path):
+        yield from piece.encode("utf-8")
+
+
+class Vocabulary:
+    """The most frequent words of a text, numbered by falling frequency; 0 is `<unk>`.
+
+    Args:
+        counts: word → how often it occurs.
+        size: how many numbers there are at most, `<unk>` among them.
+
+    Raises:
+        ValueError: no word is left beside `<unk>`.
+    """
+
+    def __init__(self, counts: Counter[str], size: int):
+        size = checks.integer("vocabulary", size, low=2)
+        known = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        known = [item for item in known if item[0] != UNKNOWN][: size - 1]
+        if not known:
+            raise checks.fail("vocabulary", f"keep a word beside {UNKNOWN}", dict(counts))
+        self.words = [UNKNOWN, *(word for word, _ in known)]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    @classmethod
+    def of(cls, path: str | os.PathLike, size: int) -> "Vocabulary":
+        """The vocabulary of a file, counted in one pass."""
+        return cls(Counter(words(path)), size)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def number(self, word: str) -> int:
+        """The number of a word; 0 for one that is not known."""
+        return self.numbers.get(word, 0)

@@ -1,0 +1,123 @@
+"""Text files as tasks: windows, classes, and files that cannot be used."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from flowsim import storage, tasks
+from flowsim.tasks.tokens import Vocabulary, byte_numbers, words
+
+LINE = "the quick brown fox jumps over the lazy dog and the cat \n"
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text(LINE * 40, encoding="utf-8")
+    return path
+
+
+def test_pieces_give_the_text_whatever_their_size(tmp_path):
+    path = tmp_path / "accents.txt"
+    content = "été — naïve\tœuvre 東京\n\n und \0 so\x85weiter " * 3
+    path.write_text(content, encoding="utf-8-sig")
+    for size in (1, 2, 3, 7, 1000):
+        assert "".join(storage.text_pieces(path, size=size)) == content
+    assert list(words(path)) == content.split()
+    assert bytes(byte_numbers(path)) == content.encode()
+
+
+def test_words_are_whole_across_pieces(tmp_path, monkeypatch):
+    path = tmp_path / "long.txt"
+    path.write_text(LINE * 50, encoding="utf-8")
+    pieces = storage.text_pieces
+    monkeypatch.setattr(storage, "text_pieces", lambda path: pieces(path, size=5))
+    assert list(words(path)) == (LINE * 50).split()
+
+
+def test_windows_stand_in_the_text_and_so_do_their_answers(book):
+    data = tasks.text_sequences(book, length=6, samples=50, key=jax.random.key(1))
+    content = book.read_bytes()
+    for row, answer in zip(np.asarray(data.tokens), np.asarray(data.answers), strict=True):
+        assert bytes([*row.tolist(), int(answer)]) in content
+    assert data.tokens.shape == (50, 6)
+    few = tasks.text_sequences(book, length=len(content) - 3, samples=50, key=jax.random.key(1))
+    assert few.size == 3
+
+
+def test_windows_come_evenly_from_all_places(tmp_path):
+    path = tmp_path / "numbered.txt"
+    path.write_text(" ".join(f"w{i:04d}" for i in range(1000)), encoding="utf-8")
+    vocabulary = Vocabulary.of(path, 2000)
+    place = {vocabulary.number(f"w{i:04d}"): i for i in range(1000)}
+    seen = Counter()
+    for seed in range(20):
+        data = tasks.text_sequences(
+            path, length=1, samples=100, vocabulary=vocabulary, key=jax.random.key(seed)
+        )
+        seen.update(place[int(token)] // 100 for token in np.asarray(data.tokens)[:, 0])
+    counts = np.array([seen[i] for i in range(10)])
+    # χ² with 9 degrees of freedom exceeds 27.9 with probability 0.001
+    assert np.sum((counts - 200) ** 2 / 200) < 27.9
+
+
+def test_labels_are_the_class_of_the_next_token(book):
+    task = tasks.text(book, 8, length=4, samples=60, label="vowel", key=jax.random.key(2))
+    windows = tasks.text_sequences(
+        book, length=4, samples=60, key=jax.random.split(jax.random.key(2))[0]
+    )
+    follows = [chr(answer) in "aeiou" for answer in np.asarray(windows.answers)]
+    np.testing.assert_array_equal(task.y, np.where(follows, 1, -1))
+    words_task = tasks.text(book, 8, unit="word", length=3, samples=60, label=["the", "nowhere"])
+    assert words_task.X.shape == (60, 3, 8)
+    assert np.mean(np.asarray(words_task.y) > 0) == pytest.approx(3 / 12, abs=0.15)
+
+
+def test_a_vocabulary_keeps_the_most_frequent_words():
+    vocabulary = Vocabulary(Counter({"b": 3, "a": 3, "c": 9, "<unk>": 50, "d": 1}), 4)
+    assert vocabulary.words == ["<unk>", "c", "a", "b"]
+    assert [vocabulary.number(word) for word in ("c", "d", "<unk>")] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"", {}, "path must be a text that is not empty"),
+        (b" \n ", {"unit": "word"}, "path must be a text that is not empty"),
+        (b"caf\xe9 and more", {}, "path must be a readable UTF-8 text file"),
+        (b"caf\xc3", {}, "path must be a readable UTF-8 text file"),
+        (b"short", {"length": 5}, "length must leave a token after the window in a text of 5"),
+        (b"no digit here", {"length": 2, "label": "digit"}, "got 'digit, which never occurs'"),
+        (b"aaaaaaaa", {"length": 2, "label": "a"}, "got 'a, which always occurs'"),
+        (b"some text", {"length": 2, "label": "é"}, "label must be one of space, vowel"),
+        (b"some text", {"unit": "words"}, "unit must be one of byte, word .did you mean 'word'"),
+        (b"<unk> <unk>", {"unit": "word", "length": 1}, "vocabulary must keep a word beside <unk>"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(tmp_path, content, options, message):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        tasks.text(path, 4, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"path must be a readable UTF-8 text file .No such file"):
+        tasks.text(tmp_path / "nowhere.txt")
+    with pytest.raises(ValueError, match="a folder"):
+        tasks.text(tmp_path)
+
+
+def test_real_text():
+    """A file of real text, where FLOWSIM_TEXT names one."""
+    path = os.environ.get("FLOWSIM_TEXT")
+    if not path or not Path(path).is_file():
+        pytest.skip("set FLOWSIM_TEXT to the path of a UTF-8 text, such as WikiText-2's valid.txt")
+    task = tasks.text(path, 8, unit="word", samples=200)
+    assert task.X.shape == (200, 16, 8)
+    assert 0.1 < np.mean(np.asarray(task.y) > 0) < 0.9
