@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from flowsim.cli import blowup, census, compare, info, run
+from flowsim.cli import blowup, census, compare, info, paper, run
 from flowsim.cli.parser import BadUsageError, build_parser, parse
 
-COMMANDS = (run, blowup, compare, census, info)
+COMMANDS = (run, blowup, compare, census, paper, info)
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 

@@ -1,6 +1,6 @@
 """Reordered cosine-similarity matrices at the four moments of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ def similarity_matrices(
     *,
     axes: Any = None,
     blow_up_time: Any = None,
+    at: Mapping[str, float | None] | None = None,
     compact: bool = False,
 ) -> Any:
     """Cosine similarity of the rows of one matrix at start, blow-up, onset and end (Figure 1a).
@@ -45,6 +46,7 @@ def similarity_matrices(
         matrix: field of the states.
         axes: four axes; None makes a figure.
         blow_up_time: the predicted T* on the run's clock; None takes the escape.
+        at: four other moments, name → time (None: it did not happen).
         compact: small panels without ticks and without a bar of colours of their own.
     Returns:
         The four axes. A moment that did not happen leaves a panel that says so.
@@ -54,7 +56,8 @@ def similarity_matrices(
             axes = new_figure(TWO_COLUMNS, 2.1).subplots(1, 4)
         axes = np.asarray(axes, dtype=object).ravel()
         image = None
-        for ax, (name, time) in zip(axes, moments(run, blow_up_time).items(), strict=True):
+        chosen = moments(run, blow_up_time) if at is None else at
+        for ax, (name, time) in zip(axes, chosen.items(), strict=True):
             ax.set_title(_heading(name, time, blow_up_time), fontweight="normal", pad=2)
             image = _panel(ax, run, matrix, time) or image
             _frame(ax, matrix, compact, first=ax is axes[0])
@@ -102,13 +105,16 @@ def similarity_gallery(
     matrices: Sequence[str] = ("W_V", "W_1", "W_Q", "W_K"),
     *,
     blow_up_time: Any = None,
+    at: Mapping[str, float | None] | None = None,
 ) -> Any:
     """`similarity_matrices` of several matrices, one a row; a (matrices, 4) array of axes."""
     with figure_style():
         figure = new_figure(TWO_COLUMNS, 0.3 + 1.55 * len(matrices))
         axes = figure.subplots(len(matrices), 4, squeeze=False)
         for row, matrix in zip(axes, matrices, strict=True):
-            similarity_matrices(run, matrix, axes=row, blow_up_time=blow_up_time, compact=True)
+            similarity_matrices(
+                run, matrix, axes=row, blow_up_time=blow_up_time, at=at, compact=True
+            )
             row[0].set_ylabel(f"rows of {symbol(matrix)}")
         image = next(ax.images[0] for ax in axes.flat if ax.images)
         bar = figure.colorbar(image, ax=axes, shrink=0.5, pad=0.015, ticks=[-1, 0, 1])

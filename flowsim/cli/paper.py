@@ -1,0 +1,63 @@
+"""`flowsim paper`: the paper's figures, tables and checks, each with its claims and verdicts."""
+
+import argparse
+import sys
+from typing import Any
+
+from flowsim import storage
+
+EXAMPLE = "Example: flowsim paper fig1b --out my-paper"
+
+
+def add(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "paper",
+        help="the paper's figures and checks",
+        description=__doc__,
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("figure", metavar="FIGURE", help="a figure's name, all, or list")
+    parser.add_argument("--preset", default="small", help="small (default) or paper")
+    parser.add_argument("--text", metavar="FILE", help="a UTF-8 text, for figures that need one")
+    parser.add_argument("--out", default="flowsim-paper", help="result folder (%(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a size of the preset")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Make the figures and print what they claim; a claim that fails is a result, not an error."""
+    from flowsim.experiments import config as configuration
+    from flowsim.experiments.paper import laboratory, presets, registry, running
+
+    if options.figure == "list":
+        print("\n".join(f"{name:16}{about}" for name, about in registry.titles().items()))
+        return 0
+    changes = dict(configuration.parse_pair(pair) for pair in options.overrides)
+    preset = presets.preset_of(options.preset, changes)
+    lab = laboratory.Laboratory(preset, options.text)
+    summaries = running.run(
+        options.figure, lab, options.out, overwrite=options.overwrite, notice=notice
+    )
+    if options.json:
+        print(storage.json_text(summaries if len(summaries) > 1 else summaries[0]))
+    else:
+        print("\n".join([*map(text, summaries), f"results   {options.out}"]))
+    return 0
+
+
+def notice(figure: str) -> None:
+    """Which figure is being made, on a terminal's standard error."""
+    if sys.stderr.isatty():
+        print(f"{figure} …", file=sys.stderr)
+
+
+def text(summary: dict[str, Any]) -> str:
+    """The claims of one figure for a person."""
+    verdicts = [
+        f"  {'held  ' if claim['held'] else 'FAILED'}  {claim['text']}"
+        for claim in summary["claims"]
+    ]
+    return "\n".join([f"{summary['figure']} ({summary['seconds']:.0f} s)", *verdicts])

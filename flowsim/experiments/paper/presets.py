@@ -1,0 +1,100 @@
+"""Sizes at which the paper's experiments run."""
+
+import dataclasses
+from typing import Any
+
+from flowsim import checks
+from flowsim.experiments import config as configuration
+
+#: Seeds of the authors' robustness run (theory.md, section 11).
+SEEDS = (1843, 1984, 2000, 2025, 2048)
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """Every size of the paper's figures.
+
+    The decoder on the anchor function, trained by AdamW (theory.md, section 13):
+
+    `width` d, `hidden_width` m; `samples` for training and `test_samples`; `batch_size`, `epochs`;
+    `rate` γ of the start N(0, d^(−2γ)); `learning_rate` at the end of a warm-up over
+    `warm_up_epochs` from `warm_up_start` times it, then half a cosine over `decay_epochs`; `clip`
+    of the gradient's norm; `rule` of the labels; `moments` saved steps, each with the one after it.
+
+    The binary network of the theory: `task_samples`, `task_length`, `task_width`; `scales` ε of
+    its starts; `rates` γ for the regimes; `census_count` starts of width `census_width`;
+    `residual_time` in training time.
+    """
+
+    width: int = 64
+    hidden_width: int = 128
+    samples: int = 2000
+    test_samples: int = 500
+    batch_size: int = 500
+    epochs: int = 300
+    rate: float = 1.5
+    learning_rate: float = 1.5e-3
+    warm_up_epochs: int = 40
+    warm_up_start: float = 1 / 15
+    decay_epochs: int = 1000
+    clip: float = 1.0
+    rule: str = "synonymous"
+    seeds: tuple[int, ...] = SEEDS
+    moments: int = 240
+    task_samples: int = 300
+    task_length: int = 10
+    task_width: int = 16
+    scales: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4)
+    rates: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+    census_width: int = 16
+    census_count: int = 100_000
+    residual_time: float = 200.0
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches an epoch."""
+        return self.samples // self.batch_size
+
+    @property
+    def steps(self) -> int:
+        """Steps of a training run."""
+        return self.epochs * self.steps_per_epoch
+
+
+#: What `paper` changes. The number of samples is not stated by the authors; with 100 steps an
+#: epoch the condensation condition is met within their 200 steps.
+PAPER: dict[str, Any] = {
+    "width": 640,
+    "hidden_width": 1280,
+    "samples": 100_000,
+    "test_samples": 10_000,
+    "batch_size": 1000,
+    "epochs": 30,
+    "rate": 0.85,
+    "learning_rate": 1.5e-4,
+    "warm_up_epochs": 10,
+    "decay_epochs": 200,
+    "moments": 60,
+}
+PRESETS: dict[str, dict[str, Any]] = {"small": {}, "paper": PAPER}
+
+
+def preset_of(name: str, changes: dict[str, Any] | None = None) -> Preset:
+    """The preset of a name with some of its values changed.
+
+    Raises:
+        ValueError, TypeError: an unknown preset or key, a value out of range.
+    """
+    values = PRESETS[checks.choice("preset", name, PRESETS)] | (changes or {})
+    preset = configuration.build(Preset, values)
+    for key, value in dataclasses.asdict(preset).items():
+        if isinstance(value, int):
+            checks.integer(key, value)
+        elif isinstance(value, float):
+            checks.positive(key, value)
+        elif isinstance(value, tuple) and not value:
+            raise checks.fail(key, "not be empty", value)
+    if preset.batch_size > preset.samples:
+        rule = f"be at most the number of samples, {preset.samples}"
+        raise checks.fail("batch_size", rule, preset.batch_size)
+    return preset

@@ -1,0 +1,96 @@
+"""The paper's figures at toy size: each runs, is whole on disk and states claims with verdicts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flowsim.cli import main
+from flowsim.experiments.paper import presets, running
+from flowsim.experiments.paper.finding import order
+from flowsim.experiments.paper.laboratory import Laboratory
+from flowsim.experiments.paper.registry import FIGURES, WITH_TEXT
+
+TOY = {
+    "width": 8,
+    "hidden_width": 12,
+    "samples": 40,
+    "test_samples": 20,
+    "batch_size": 20,
+    "epochs": 12,
+    "warm_up_epochs": 2,
+    "decay_epochs": 20,
+    "rate": 1.0,
+    "learning_rate": 2e-2,
+    "moments": 20,
+    "seeds": (1, 2),
+    "task_samples": 30,
+    "task_length": 4,
+    "task_width": 4,
+    "scales": (1e-2, 3e-3),
+    "rates": (0.75, 1.5),
+    "census_width": 4,
+    "census_count": 2000,
+    "residual_time": 20.0,
+}
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return Laboratory(presets.preset_of("small", TOY))
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in WITH_TEXT])
+def test_every_figure_runs_and_states_its_claims(name, lab, tmp_path):
+    (summary,) = running.run(name, lab, tmp_path)
+    folder = tmp_path / name
+    stored = json.loads((folder / "summary.json").read_text())
+    assert stored["figure"] == name
+    assert stored["held"] == all(claim["held"] for claim in stored["claims"])
+    assert [c["text"] for c in summary["claims"]] == [c["text"] for c in stored["claims"]]
+    assert stored["claims"]
+    assert stored["notes"]
+    for kind in ("png", "pdf", "csv", "md"):
+        assert (folder / f"{name}.{kind}").stat().st_size > 0
+    assert not list(tmp_path.rglob("*.partial*"))
+
+
+def test_the_commands_text_names_what_failed(lab, tmp_path, capsys):
+    pairs = [f"{key}={json.dumps(value)}" for key, value in TOY.items()]
+    assert main(["paper", "degeneracy", "--out", str(tmp_path / "p"), *pairs]) == 0
+    out = capsys.readouterr().out
+    assert "no start is degenerate beyond rounding" in out
+    assert main(["paper", "degeneracy", "--out", str(tmp_path / "p"), *pairs]) == 2
+    assert "overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fig1d"], "figure must be one of all, fig1a"),
+        (["fig1a", "--preset", "smal"], "did you mean 'small'"),
+        (["fig1a", "--text", "book.txt"], "text must be left out for the figure 'fig1a'"),
+        (["text"], "text must name a UTF-8 text file for the figure 'text'"),
+        (["fig1a", "epoch=3"], "did you mean 'epochs'"),
+        (["fig1a", "batch_size=99999"], "batch_size must be at most the number of samples"),
+        (["text", "--text", "/nowhere/book.txt"], "path must be a readable UTF-8 text file"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
+    assert main(["paper", *arguments, "--out", str(tmp_path / "p")]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_the_list_names_every_figure(capsys):
+    assert main(["paper", "list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in FIGURES)
+
+
+def test_orders_are_slopes_of_logarithms():
+    x = np.array([1e-3, 1e-2, 1e-1])
+    assert order(x, 7 * x**1.5) == pytest.approx(1.5, rel=1e-12)
+    assert order(x, [1.0, None, np.nan]) is None
