@@ -13,6 +13,8 @@ from flowsim.blow_up.two_part import split, split_rows, total_of
 
 #: Order of the series.
 ORDER = 27
+#: s_k stands at ORIGIN − k in its buffer: its windows run the same way as the coefficients.
+ORIGIN = 2 * ORDER
 #: k and 1/((k+1)(k+2)) of the stages of the recursion, two coefficients each.
 EVEN = np.arange(2, ORDER - 1, 2, dtype=np.int32)
 FACTORS = np.stack([1 / ((EVEN + i + 1.0) * (EVEN + i + 2.0)) for i in (0, 1)], axis=1)
@@ -94,28 +96,37 @@ def taylor_coefficients(
 
 
 def _in_a_loop(system, first, squares):
-    zeros = jnp.zeros((ORDER - 3, *first.shape[1:]))
-    found = jnp.concatenate([first, zeros])
-    reverse = jnp.concatenate([first[::-1], zeros[1:]])  # a_{k+1}, a_k, …
-    squares = jnp.concatenate([squares, jnp.zeros(ORDER - 3)])
+    """Every sum of a stage is a product of matrices: with all coefficients, the later ones zero."""
+    found = jnp.concatenate([first, jnp.zeros((ORDER - 3, *first.shape[1:]))])
+    known = jnp.stack([jnp.sum(first[1, 0] ** 2), squares[1], squares[0]])
+    squares = jnp.pad(known, (ORIGIN - 2, ORDER))
 
     def two_more(carry, stage):
-        found, reverse, squares = carry
+        found, squares = carry
         k, factors = stage
-        pair = reverse[1::-1]
+        pair = jax.lax.dynamic_slice_in_dim(found, k, 2)
+        squares = _with_products(squares, pair[:, 0] @ found[:, 0].T, k)
+        windows = [jax.lax.dynamic_slice_in_dim(squares, ORIGIN - k - i, ORDER + 1) for i in (0, 1)]
+        convolved = jnp.stack(windows) @ found.reshape(ORDER + 1, -1)
         bent = system.shift * pair + system.curved(pair)
-        windows = jnp.stack([reverse[1:], reverse[:-1]])
-        products = jnp.sum(found[None, : ORDER - 1, 0] * windows[:, :, 0], axis=1)
-        products = jnp.sum(jax.lax.optimization_barrier(products), axis=1)
-        squares = jax.lax.dynamic_update_slice(squares, products, (k,))
-        convolved = jnp.sum(squares[None, :, None, None] * windows, axis=1)
-        new = (2 * convolved - bent) * factors[:, None, None]
-        new = jax.lax.optimization_barrier(new)  # computed once, used twice
-        found = jax.lax.dynamic_update_slice(found, new, (k + 2, 0 * k, 0 * k))
-        return (found, jnp.concatenate([new[::-1], reverse[:-2]]), squares), None
+        new = (2 * convolved.reshape(pair.shape) - bent) * factors[:, None, None]
+        found = jax.lax.dynamic_update_slice_in_dim(found, new, k + 2, 0)
+        return (found, squares), None
 
     stages = (jnp.asarray(EVEN), jnp.asarray(FACTORS))
-    return jax.lax.scan(two_more, (found, reverse, squares), stages)[0][0]
+    return jax.lax.scan(two_more, (found, squares), stages)[0][0]
+
+
+def _with_products(squares, products, k):
+    """Adds a_{k+i}·a_j to s_{k+i+j}, twice for j < k + i."""
+    order = jnp.arange(ORDER + 1, dtype=k.dtype)
+    for i in (0, 1):
+        times = jnp.where(order < k + i, 2.0, jnp.where(order == k + i, 1.0, 0.0))
+        place = ORIGIN - ORDER - k - i
+        old = jax.lax.dynamic_slice_in_dim(squares, place, ORDER + 1)
+        new = old + (times * products[i])[::-1]
+        squares = jax.lax.dynamic_update_slice_in_dim(squares, new, place, 0)
+    return squares
 
 
 def _written_out(system, first, squares):
