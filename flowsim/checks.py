@@ -75,13 +75,32 @@ def between(
     return value
 
 
-def integer(name: str, value: Any, *, low: int = 1) -> int:
-    """A Python integer ≥ low."""
+#: The largest integers that steps and sizes, and that seeds, may be.
+LARGEST, LARGEST_SEED = 2**31 - 1, 2**63 - 1
+
+
+def integer(name: str, value: Any, *, low: int = 1, high: int = LARGEST) -> int:
+    """A Python integer from low to high."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer; got {shown(value)}")
+    value = int(value)
     if value < low:
-        raise fail(name, f"be an integer >= {low}", int(value))
-    return int(value)
+        raise fail(name, f"be an integer >= {low}", value)
+    if value > high:
+        raise fail(name, f"be an integer <= {high}", value)
+    return value
+
+
+def seed(name: str, value: Any) -> int:
+    """A seed of `jax.random.key`: a whole number ≥ 0 of 63 bits."""
+    return integer(name, value, low=0, high=LARGEST_SEED)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that only counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {shown(value)}")
+    return bool(value)
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> str:

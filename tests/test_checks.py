@@ -69,6 +69,13 @@ def test_integer():
     assert checks.integer("x", 0, low=0) == 0
     with pytest.raises(ValueError, match="x must be an integer >= 1; got 0"):
         checks.integer("x", 0)
+    with pytest.raises(ValueError, match="x must be an integer <= 2147483647; got 2147483648"):
+        checks.integer("x", 2**31)
+    assert checks.seed("x", 2**63 - 1) == 2**63 - 1
+    with pytest.raises(ValueError, match="x must be an integer <= 9223372036854775807; got"):
+        checks.seed("x", 2**63)
+    with pytest.raises(ValueError, match="x must be an integer >= 0; got -1"):
+        checks.seed("x", -1)
     for value in (True, 1.0, "1", None):
         with pytest.raises(TypeError, match="x must be an integer; got"):
             checks.integer("x", value)
@@ -132,6 +139,13 @@ def test_traced_values_pass_and_traced_shapes_are_checked():
 
     assert inspect(-1.0, jnp.ones(3)) == -1
     assert not checks.is_traced(jnp.ones(2), 1.0, None)
+
+
+def test_flag():
+    assert checks.flag("x", np.bool_(True)) is True
+    for value in ("yes", 1, None):
+        with pytest.raises(TypeError, match="x must be True or False; got"):
+            checks.flag("x", value)
 
 
 def test_key():

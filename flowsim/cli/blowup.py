@@ -43,7 +43,7 @@ def starts(options: argparse.Namespace) -> list[tuple[Any, Any, Any]]:
 
     h = checks.integer("width", options.width)
     count = checks.integer("count", options.count)
-    key = jax.random.key(checks.integer("seed", options.seed, low=0))
+    key = jax.random.key(checks.seed("seed", options.seed))
 
     @jax.jit
     def draw(i):

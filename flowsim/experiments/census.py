@@ -148,7 +148,7 @@ def source_of(
     h = checks.integer("width", width)
     checks.integer("count", count)
     m = h if hidden_width is None else checks.integer("hidden_width", hidden_width)
-    seed = checks.integer("seed", seed, low=0)
+    seed = checks.seed("seed", seed)
     if checks.choice("source", source, SOURCES) == "matrices":
         return GaussianMatrices(h, m, seed)
     return GaussianChains(h, m, seed, None if lanes is None else checks.integer("lanes", lanes))

@@ -70,7 +70,7 @@ def convert(key: str, value: Any, hint: Any) -> Any:
     if hint is float:
         return float(checks.number(key, value))
     if hint is int:
-        return checks.integer(key, value, low=-(2**63))
+        return checks.integer(key, value, low=-(2**63), high=checks.LARGEST_SEED)
     if hint is str and not isinstance(value, str):
         raise TypeError(f"{key} must be text; got {checks.shown(value)}")
     if hint is bool and not isinstance(value, bool):

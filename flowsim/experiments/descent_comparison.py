@@ -25,6 +25,8 @@ from flowsim.trajectory import Trajectory
 
 #: Steps to the time of comparison for the default learning rates.
 STEPS = (250, 500, 1000, 2000)
+#: More steps than these to the time of comparison are refused.
+MOST_STEPS = 10**7
 #: The runs go on to this multiple of T*, so that the escape is seen.
 BEYOND = 1.15
 #: Saved times of the flow, rows of a descent, times at which sharpness is taken.
@@ -86,8 +88,8 @@ def checked(config: DescentStudy) -> tuple[Setting, float]:
     checks.integer("members", config.members, low=2)
     shared = {f.name for f in dataclasses.fields(TwoStage)} & set(vars(config)) - {"rates"}
     setting = Setting(TwoStage(**{name: getattr(config, name) for name in shared}))
-    for eta in config.rates or ():
-        checks.positive("rates", eta)
+    if config.rates == ():
+        raise checks.fail("rates", "not be empty", config.rates)
     for size in config.batches or ():
         if checks.integer("batches", size) > setting.task.size:
             rule = f"be at most the number of samples, {setting.task.size}"
@@ -95,6 +97,11 @@ def checked(config: DescentStudy) -> tuple[Setting, float]:
     time_star = float(setting.blow_up().time) / setting.kappa
     if not np.isfinite(time_star):
         raise checks.fail("seed", "give a start whose leading-order flow blows up", config.seed)
+    least = config.fraction * time_star / MOST_STEPS
+    for eta in config.rates or ():
+        if checks.positive("rates", eta) < least:
+            rule = f"be at least {least:.3g} ({MOST_STEPS:.0e} steps to the time of comparison)"
+            raise checks.fail("rates", rule, eta)
     return setting, time_star
 
 

@@ -38,6 +38,10 @@ class TwoStage:
     t1: float | None = None
 
 
+#: The scales of a run: the weights' cubes stay in the range of the numbers.
+SCALES = (1e-100, 1e100)
+
+
 class Setting:
     """Task, network and start of a configuration, checked before anything is written."""
 
@@ -46,9 +50,9 @@ class Setting:
         _check_solve(config)
         self.task: Task = task_of(config.task, config.width)
         self.net = OneLayerTransformer(config.activation, config.loss, config.attention)
-        self.scale = checks.positive("scale", scale_of(config, self.task.width))
+        self.scale = checks.between("scale", scale_of(config, self.task.width), *SCALES)
         self.theta0: Parameters = gaussian_parameters(
-            jax.random.key(checks.integer("seed", config.seed, low=0)),
+            jax.random.key(checks.seed("seed", config.seed)),
             self.task.width,
             scale=self.scale,
             key_width=config.key_width,
@@ -72,7 +76,7 @@ def scale_of(config: TwoStage, width: int) -> float:
         return 1e-2 if config.scale is None else config.scale
     if config.scale is not None:
         raise checks.fail("scale", "not be given together with rate", config.scale)
-    return float(width) ** -config.rate
+    return float(width) ** -checks.positive("rate", config.rate)
 
 
 def _check_solve(config: TwoStage) -> None:

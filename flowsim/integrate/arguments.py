@@ -1,5 +1,6 @@
 """Checks of what every solve starts from: a state and the rate at which it moves."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -33,9 +34,29 @@ def same_structure(first: Any, second: Any) -> bool:
 
 def check_rate(name: str, rate: Callable, t0: Any, y0: Any, args: Any) -> None:
     """The rate must return what it is a rate of: the state's structure, shapes and types."""
+    out = traced_shapes(name, rate, t0, y0, args)
+    if not same_structure(out, y0) or _described(out) != _described(y0):
+        rule = f"return the state's structure, shapes and types, {_described(y0)}"
+        raise checks.fail(name, rule, _described(out))
+
+
+def check_condition(name: str, condition: Callable, *arguments: Any) -> None:
+    """The condition of an event must return a real scalar."""
+    out = traced_shapes(name, condition, *arguments)
+    kind = getattr(out, "dtype", None)
+    real = kind is not None and (
+        np.issubdtype(kind, np.floating) or np.issubdtype(kind, np.integer)
+    )
+    if getattr(out, "shape", None) != () or not real:
+        raise checks.fail(name, "return a real scalar", _described(out))
+
+
+def traced_shapes(name: str, function: Callable, *arguments: Any) -> Any:
+    """What a user's function returns, in shapes, or a refusal that says how to mend it."""
+    _check_arity(name, function, len(arguments))
     try:
-        out = eqx.filter_eval_shape(rate, t0, y0, args)
-    except jax.errors.ConcretizationTypeError as error:
+        return eqx.filter_eval_shape(function, *arguments)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerBoolConversionError) as error:
         raise TypeError(
             f"{name} must not branch in Python on values of t or y (they are traced): "
             "use jnp.where or jax.lax.cond instead of if, and jax.lax.while_loop instead of while"
@@ -45,8 +66,24 @@ def check_rate(name: str, rate: Callable, t0: Any, y0: Any, args: Any) -> None:
             f"{name} must not turn t or y into NumPy arrays (they are traced): "
             "use jax.numpy instead of numpy"
         ) from error
-    describe = lambda tree: jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree)  # noqa: E731
-    if not same_structure(out, y0) or describe(out) != describe(y0):
-        raise checks.fail(
-            name, f"return the state's structure, shapes and types, {describe(y0)}", describe(out)
-        )
+
+
+def _check_arity(name: str, function: Callable, count: int) -> None:
+    names = ("t", "y", "args", "rate")[:count]
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        rule = f"be callable as {name}({', '.join(names)})"
+        raise TypeError(f"{name} must {rule}; got {checks.shown(function)}: {error}") from error
+    except ValueError:
+        return  # a builtin without a signature
+
+
+def _described(tree: Any) -> Any:
+    """Types and shapes of the leaves; what is no array as it is."""
+
+    def describe(x: Any) -> str:
+        known = hasattr(x, "dtype") and hasattr(x, "shape")
+        return f"{x.dtype}{list(x.shape)}" if known else checks.shown(x)
+
+    return jax.tree.map(describe, tree)

@@ -1,8 +1,10 @@
 """Events: where a condition changes sign along a solution.
 
 Conditions are evaluated on the dense output of every accepted step at several points, so that a
-double crossing inside one step is seen; each crossing is then located by bisection on the dense
-output, to rounding. An event never fires at the start, where nothing has changed sign yet.
+double crossing inside one step is seen, unless it falls between two of them (a condition that
+turns much faster than the state is better made a part of the state). Each crossing is then located
+by bisection on the dense output, to rounding. An event never fires at the start, where nothing has
+changed sign yet.
 """
 
 from collections.abc import Callable
@@ -48,6 +50,8 @@ class Event(eqx.Module):
 
     def __check_init__(self) -> None:
         checks.choice("direction", self.direction, ("up", "down", "both"))
+        checks.flag("terminal", self.terminal)
+        checks.flag("with_rate", self.with_rate)
         if not callable(self.condition):
             raise TypeError(f"condition must be callable; got {checks.shown(self.condition)}")
         if self.decline is not None:
@@ -76,12 +80,9 @@ def signals(events: dict[str, Event], dense: Dense, t: Any, args: Any, dtype: An
     """The value of every condition at one time."""
     state, rate = dense(t)
     values = []
-    for name, event in events.items():
+    for event in events.values():
         extra = (rate,) if event.with_rate else ()
-        value = jnp.asarray(event.condition(t, state, args, *extra))
-        if value.shape != ():
-            raise checks.fail(f"events[{name!r}]", "return a scalar", f"shape {value.shape}")
-        values.append(value.astype(dtype))
+        values.append(jnp.asarray(event.condition(t, state, args, *extra), dtype))
     return jnp.stack(values) if values else jnp.zeros(0, dtype)
 
 

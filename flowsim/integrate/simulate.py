@@ -154,7 +154,7 @@ def simulate(
         theta0,
         jnp.zeros((), dtype),
         end,
-        times=None if times is None else checks.array("times", times, ndim=1).astype(dtype),
+        times=solve.save_times(times, jnp.zeros((), dtype), _latest(end)),
         events=named,
         solver=solver,
         rtol=rtol,
@@ -186,6 +186,11 @@ def _check(net: Any, task: Any, theta0: Any) -> None:
             "jax.config.update('jax_enable_x64', True) before the first JAX call",
             stacklevel=3,
         )
+
+
+def _latest(end: Any) -> Any:
+    """The largest time at which the run can end, if that is known."""
+    return end.t1 if isinstance(end, solve.FixedEnd) else jnp.full_like(end.tail, jnp.inf)
 
 
 def _end(t1: Any, events: dict[str, Event], tail: Array, kappa: Array, scale: Array) -> Any:

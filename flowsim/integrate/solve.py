@@ -10,7 +10,7 @@ import numpy as np
 
 from flowsim import checks
 from flowsim.integrate import blocks, stepper
-from flowsim.integrate.arguments import check_rate, initial_state, same_structure
+from flowsim.integrate.arguments import check_condition, check_rate, initial_state, same_structure
 from flowsim.integrate.events import Event
 from flowsim.integrate.solvers import solver_of
 from flowsim.trajectory import Trajectory
@@ -34,7 +34,7 @@ def integrate(
     t0: Any = 0.0,
     args: Any = None,
     times: Any = None,
-    events: dict[str, Any] | None = None,
+    events: Any = None,
     solver: Any = "dopri8",
     rtol: Any = 1e-8,
     atol: Any = None,
@@ -67,6 +67,8 @@ def integrate(
     y0 = initial_state("y0", y0)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     t0 = jnp.asarray(checks.number("t0", t0), dtype)
+    if not checks.is_traced(t0) and not np.isfinite(t0):
+        raise checks.fail("t0", "be finite", float(t0))
     t1 = jnp.asarray(checks.number("t1", t1), dtype)
     if not checks.is_traced(t0, t1) and not (t1 > t0 and np.isfinite(t1)):
         raise checks.fail("t1", f"be finite and larger than t0 = {float(t0):g}", float(t1))
@@ -76,7 +78,7 @@ def integrate(
         t0,
         FixedEnd(t1),
         args=args,
-        times=_times(times, t0, t1),
+        times=save_times(times, t0, t1),
         events=events,
         solver=solver,
         rtol=rtol,
@@ -94,7 +96,7 @@ def run(
     *,
     args: Any = None,
     times: Any = None,
-    events: dict[str, Any] | None = None,
+    events: Any = None,
     solver: Any = "dopri8",
     rtol: Any = 1e-8,
     atol: Any = None,
@@ -117,6 +119,9 @@ def run(
         raise TypeError(f"flow must be callable or have a rate; got {checks.shown(flow)}")
     args = jax.tree.map(lambda x: jnp.asarray(x) if eqx.is_array_like(x) else x, args)
     check_rate("flow", rate, t0, y0, args)
+    for name, event in events.items():
+        extra = (y0,) if event.with_rate else ()
+        check_condition(f"events[{name!r}]", event.condition, t0, y0, args, *extra)
     budget = jnp.asarray(max_steps, jnp.int32)
     problem = stepper.Problem(rate, solver, args, events, end, times, rtol, atol, budget, integrand)
     if checks.is_traced(problem, y0, t0):
@@ -124,7 +129,8 @@ def run(
     return blocks.run_blocks(problem, t0, y0, progress)
 
 
-def _times(times: Any, t0: Any, t1: Any) -> Any:
+def save_times(times: Any, t0: Any, t1: Any) -> Any:
+    """Times at which to save, increasing and in [t0, t1], or None."""
     if times is None:
         return None
     times = checks.array("times", times, ndim=1).astype(t0.dtype)
@@ -137,8 +143,10 @@ def _times(times: Any, t0: Any, t1: Any) -> Any:
     return times
 
 
-def _events(events: dict[str, Any] | None) -> dict[str, Event]:
-    events = {} if events is None else dict(events)
+def _events(events: Any) -> dict[str, Event]:
+    if events is not None and not isinstance(events, dict):
+        raise TypeError(f"events must be a dict of names and events; got {checks.shown(events)}")
+    events = events or {}
     for name, event in events.items():
         if not isinstance(event, Event):
             raise TypeError(f"events[{name!r}] must be an Event; got {checks.shown(event)}")

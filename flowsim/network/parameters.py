@@ -33,6 +33,9 @@ class Parameters(eqx.Module):
         self.W_V = checks.array("W_V", W_V, ndim=2)
         self.W_1 = checks.array("W_1", W_1, ndim=2)
         self.W_2 = checks.array("W_2", W_2, ndim=1)
+        dtypes = {str(W.dtype) for W in jax.tree.leaves(self)}
+        if len(dtypes) > 1:
+            raise checks.fail("W_Q, W_K, W_V, W_1, W_2", "have one type", sorted(dtypes))
         d, k = self.W_Q.shape
         checks.same_size("axis 0 of W_K", self.W_K.shape[0], "axis 0 of W_Q", d)
         checks.same_size("axis 1 of W_K", self.W_K.shape[1], "axis 1 of W_Q", k)
@@ -80,7 +83,7 @@ def gaussian_parameters(
         key: a `jax.random.key`.
         width: token width d.
         scale: ε, the standard deviation.
-        rate: γ instead of `scale`: ε = d^(−γ), d the token width.
+        rate: γ > 0 instead of `scale`: ε = d^(−γ), d the token width.
         key_width, value_width, hidden_width: k, h and m.
     """
     checks.key("key", key)
@@ -91,7 +94,7 @@ def gaussian_parameters(
     if (scale is None) == (rate is None):
         raise ValueError(f"exactly one of scale and rate must be given; got {scale=}, {rate=}")
     if rate is not None:
-        scale = float(d) ** -checks.number("rate", rate)
+        scale = float(d) ** -checks.positive("rate", rate)
     scale = checks.positive("scale", scale)
     shapes = {"W_Q": (d, k), "W_K": (d, k), "W_V": (d, h), "W_1": (h, m), "W_2": (m,)}
     keys = jax.random.split(key, len(shapes))

@@ -42,10 +42,12 @@ class Task(eqx.Module):
         checks.same_size("y", self.y.shape[0], "axis 0 of X", n)
         _check_labels(self.y)
         self.mean_tokens = jnp.mean(self.X, axis=1)
-        signed_sum = self.y @ self.mean_tokens / n
-        self.strength = jnp.linalg.norm(signed_sum)
-        _check_direction(self.X, self.strength)
-        self.direction = signed_sum / self.strength
+        unit = jnp.maximum(jnp.max(jnp.abs(self.X)), jnp.finfo(self.X.dtype).tiny)
+        signed_sum = self.y @ (self.mean_tokens / unit) / n
+        strength = jnp.linalg.norm(signed_sum)  # of tokens of size one: no overflow
+        _check_direction(self.X / unit, strength)
+        self.strength = unit * strength
+        self.direction = signed_sum / strength
 
     @property
     def last_tokens(self) -> Float[Array, "n d"]:

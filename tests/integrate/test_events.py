@@ -106,9 +106,27 @@ def test_nan_conditions_neither_fire_nor_hide_a_crossing():
     assert "only" not in run.event_times
 
 
-def test_a_vector_condition_is_refused():
-    with pytest.raises(ValueError, match=r"events\['v'\] must return a scalar"):
-        integrate(rotation, [1.0, 0.0], 1.0, events={"v": Event(lambda t, y, a: y)})
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (lambda t, y, a: y, "must return a real scalar; got .*float64.2."),
+        (lambda t, y, a: y[0] < 0.5, "must return a real scalar; got .*bool"),
+        (lambda t, y, a: jnp.asarray(1j), "must return a real scalar; got .*complex"),
+        (lambda t, y, a: None, "must return a real scalar; got None"),
+        (lambda t, y, a: 1.0 if y[0] > 0 else 2.0, "must not branch in Python"),
+        (lambda t, y: y[0], "must be callable as .*t, y, args"),
+    ],
+)
+def test_a_condition_that_is_no_real_scalar_is_refused(condition, message):
+    with pytest.raises((ValueError, TypeError), match=r"events\['v'\] " + message):
+        integrate(rotation, [1.0, 0.0], 1.0, events={"v": Event(condition)})
+
+
+def test_events_are_a_dict():
+    with pytest.raises(TypeError, match="events must be a dict of names and events"):
+        integrate(rotation, [1.0, 0.0], 1.0, events=[Event(x)])
+    with pytest.raises(TypeError, match="terminal"):
+        Event(x, "up", "yes")
 
 
 def test_an_unknown_direction_is_refused():

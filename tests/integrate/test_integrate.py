@@ -184,6 +184,10 @@ def test_new_tolerances_and_times_do_not_compile_again():
         ({"flow": lambda t, y, a: jnp.float32(1.0)}, "return the state's structure"),
         ({"flow": lambda t, y, a: y if y > 0 else -y}, "use jnp.where"),
         ({"flow": 3}, "flow must be callable"),
+        ({"flow": lambda t, y, a: 1}, "return the state's structure"),
+        ({"flow": lambda t, y: y}, "flow must be callable as flow.t, y, args."),
+        ({"max_steps": 10**12}, "max_steps must be an integer <= 2147483647"),
+        ({"t0": -np.inf}, "t0 must be finite"),
     ],
 )
 def test_bad_input_is_named(change, message):

@@ -169,3 +169,8 @@ def test_standard_events_keep_their_names(net, task, theta0):
     late = fs.Event(lambda t, theta, args: t - 5.0)
     with pytest.raises(ValueError, match=r"events must not use the names escape, .*; got 'onset'"):
         fs.simulate(net, task, theta0, events={"onset": late})
+
+
+def test_times_beyond_the_end_are_refused(net, task, theta0):
+    with pytest.raises(ValueError, match=r"times must lie in \[0, 1\]"):
+        fs.simulate(net, task, theta0, t1=1.0, times=[0.5, 2.0])

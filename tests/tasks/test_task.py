@@ -27,7 +27,7 @@ def test_moments_agree_with_loops():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.permutations(range(6)), st.floats(1e-6, 1e6))
+@given(st.permutations(range(6)), st.floats(1e-200, 1e200))
 def test_permutation_and_scale(order, factor):
     """v is invariant under both; c is invariant under permutation and scales with X."""
     first, second = Task(X, Y), Task(factor * X[list(order)], Y[list(order)])
