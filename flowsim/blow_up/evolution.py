@@ -9,7 +9,7 @@ from flowsim.blow_up.reduction import smaller_garnier
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.series import ORDER, State, advance, leading_terms, taylor_coefficients
 from flowsim.blow_up.taylor import MAX_STEPS, step_length
-from flowsim.blow_up.two_part import split_rows
+from flowsim.blow_up.two_part import split
 
 #: i + j + 1 for the coefficients i and j of two series.
 HANKEL = np.add.outer(np.arange(ORDER + 1.0), np.arange(ORDER + 1.0)) + 1
@@ -34,9 +34,11 @@ def leading_order_state(
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in (W_v, W_1, W_2)]))
     exponent = binary_exponent(largest)
     scaled = tuple(times_power_of_two(a, -exponent) for a in (W_v, W_1, W_2))
-    system, exchanged = smaller_garnier(*scaled)
+    system, factor, exchanged = smaller_garnier(*scaled)
     end, product, left = _carried(system, times_power_of_two(time, exponent))
-    rows = jnp.where(exchanged, end[::-1], end)
+    rows = jnp.stack([end[0, :-1], end[1] @ factor])
+    rows = jnp.where(exchanged, rows[::-1], rows)
+    product = product[:-1] @ factor
     product = jnp.where(exchanged, product.T, product)
     h, m = W_1.shape
     found = rows[0, :h], scaled[1] + product[:h, :m], rows[1, :m]
@@ -47,7 +49,7 @@ def leading_order_state(
 
 def _carried(system, time):
     """Position after `time`, ∫ (row 0) ⊗ (row 1), and the time that is left."""
-    parts = jnp.stack(split_rows(system.curvature, system.curvature_fine))
+    parts = jnp.stack(split(system.curvature[0], system.curvature_fine[0]))
     zeros = jnp.zeros_like(system.position)
     state = State(system.position, system.velocity, zeros, system.velocity_fine)
     product = jnp.zeros((zeros.shape[1],) * 2)

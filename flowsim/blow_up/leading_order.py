@@ -123,10 +123,13 @@ def _matrices(W_v, W_1, W_2, exponent, solve):
     thin = is_thin(W_1.shape)
     if thin:
         (W_v, W_1, W_2), value_of, hidden_of = compressed(W_v, W_1, W_2)
-    system, exchanged = smaller_garnier(W_v, W_1, W_2)
-    uncertainty = _start_uncertainty(system, W_1) * (2.0**BITS if thin else 1.0)
+    system, factor, exchanged = smaller_garnier(W_v, W_1, W_2)
+    uncertainty = _start_uncertainty(system, W_1, factor[-1]) * (2.0**BITS if thin else 1.0)
     scalars, rows = solve(system, uncertainty, still, exponent)
-    value, hidden = jnp.where(exchanged, rows[::-1], rows)
+    partner = rows[1] @ factor
+    size = jnp.sqrt(jnp.sum(partner * partner))
+    vectors = jnp.stack([rows[0, :-1], partner / jnp.where(size > 0, size, 1.0)])
+    value, hidden = jnp.where(exchanged, vectors[::-1], vectors)
     return jnp.concatenate([scalars, value_of(value[: W_v.size]), hidden_of(hidden[: W_2.size])])
 
 
@@ -134,10 +137,10 @@ def _unchanged(vector):
     return vector
 
 
-def _start_uncertainty(system, W_1):
+def _start_uncertainty(system, W_1, W_2):
     """Relative rounding of x = W_1 W_2 in two parts: large only where its terms cancel."""
     speed = jnp.sqrt(jnp.sum(system.velocity[0] ** 2))
-    terms = jnp.sqrt(jnp.sum(W_1 * W_1)) * jnp.sqrt(jnp.sum(system.position[1] ** 2))
+    terms = jnp.sqrt(jnp.sum(W_1 * W_1)) * jnp.sqrt(jnp.sum(W_2 * W_2))
     return jnp.where(speed > 0, ROUNDING * 2.0**-BITS * terms / speed, 0.0)
 
 

@@ -13,7 +13,7 @@ Rows = Float[Array, "rows h"]
 
 
 def rate(t: Float[Array, ""], state: tuple[Rows, Rows], system: Garnier) -> tuple[Rows, Rows]:
-    """q̈ = (2‖q‖² − D) q − A q, and the same for the partner with its A' (theory.md, section 4)."""
+    """q̈ = (2‖q‖² − D) q − A q, and what moves along with it (theory.md, section 4)."""
     position, velocity = state
     factor = 2 * jnp.sum(position[0] ** 2) - system.shift
     return velocity, factor * position - system.curved(position)

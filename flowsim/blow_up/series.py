@@ -21,7 +21,7 @@ FACTORS = np.stack([1 / ((EVEN + i + 1.0) * (EVEN + i + 2.0)) for i in (0, 1)], 
 
 
 class State(eqx.Module):
-    """q and q̇ (rows: the system and its partner), each in two parts."""
+    """q and q̇ (rows: those of `Garnier`), each in two parts."""
 
     position: Float[Array, "rows h"]
     velocity: Float[Array, "rows h"]
@@ -43,7 +43,7 @@ class Leading(NamedTuple):
 
 
 def leading_terms(
-    system: Garnier, parts: Float[Array, "2 rows h h"] | Float[Array, "2 rows h"], state: State
+    system: Garnier, parts: Float[Array, "2 h h"] | Float[Array, "2 h"], state: State
 ) -> Leading:
     """q̈ = c q − A q and its derivative c q̇ + ċ q − A q̇, c = 2‖q‖² − D, ċ = 4 q·q̇.
 
@@ -51,13 +51,15 @@ def leading_terms(
     first coefficients; with these two in 72 bits the error of a step is about 1e-19.
 
     Args:
-        parts: A (rows: and A') as coarse and fine.
+        parts: A as coarse and fine.
     """
     q1, q2 = split_rows(state.position, state.position_fine)
     p1, p2 = split_rows(state.velocity, state.velocity_fine)
     vectors = jnp.stack([q1, p1, q2, p2])
     coarse, fine = (applied(part, vectors) for part in parts)
-    bent, bent_fine = coarse[:2], coarse[2:] + (fine[:2] + fine[2:])
+    bent = system.signed(coarse[:2])
+    rest = coarse[2:] + (fine[:2] + fine[2:])
+    bent_fine = system.completed(rest, vectors[:2] + vectors[2:])
     dots = jnp.sum(vectors[:, None, 0] * vectors[None, :, 0], axis=2)
     square, square_fine = dots[0, 0], 2 * dots[0, 2] + dots[2, 2]
     change, change_fine = 4 * dots[0, 1], 4 * ((dots[0, 3] + dots[1, 2]) + dots[2, 3])

@@ -15,7 +15,7 @@ from flowsim.blow_up.series import (
     leading_terms,
     taylor_coefficients,
 )
-from flowsim.blow_up.two_part import shortened, split_rows, two_sum
+from flowsim.blow_up.two_part import shortened, split, two_sum
 
 #: A step is the radius of convergence times REACH: the remainder is 1e-20.
 REACH = 1e-20 ** (1 / ORDER)
@@ -74,7 +74,7 @@ def integrate_to_blow_up(
         uncertainty=uncertainty,
         error=zero,
     )
-    parts = jnp.stack(split_rows(system.curvature, system.curvature_fine))
+    parts = jnp.stack(split(system.curvature[0], system.curvature_fine[0]))
 
     def step(progress):
         return _step(system, parts, progress, unrolled)
@@ -170,9 +170,12 @@ def step_length(a: Float[Array, "orders rows h"]) -> Float[Array, ""]:
 
 
 def _with_pole(state, top, arrived, distance, step):
-    """What the series leaves out of the pole n/(τ − s), n along a_N, added for the last step."""
-    norms = jnp.sqrt(jnp.sum(top * top, axis=1, keepdims=True))
-    n = jnp.where(arrived & (norms > 0), top / norms, 0.0)
+    """What the series leaves out of the pole n/(τ − s), added for the last step.
+
+    n is along a_N, of size one in row 0; row 1 has the residue that belongs to it.
+    """
+    size = jnp.sqrt(jnp.sum(top[0] ** 2))
+    n = jnp.where(arrived & (size > 0), top / size, 0.0)
     orders = jnp.arange(ORDER + 1.0)
     terms = jnp.exp(orders * jnp.log(step / distance)) / distance
     ahead = 1 / (distance - step)
