@@ -3,9 +3,9 @@
 from flowsim.predict.key_query import Growth
 from flowsim.predict.plateau import Plateau
 
-#: Small parameter (`Match.small`) from which errors of ten percent are likely
-#: (`benchmarks/prediction.py limits`).
-LARGEST_START = 0.1
+#: Small parameter (`Match.small`) from which errors of ten percent occur, of the onset first
+#: (`python -m benchmarks.prediction limits`: ε = 0.02 on digits with GELU).
+LARGEST_START = 0.07
 
 
 class Caution(UserWarning):
