@@ -7,8 +7,16 @@ import sys
 from typing import Any
 
 from flowsim import storage
+from flowsim.cli import settings
 
 EXAMPLE = "Example: flowsim census --width 64 --count 10000 --out my-census"
+FLAGS: dict[str, tuple[type, str]] = {
+    "width": (int, "h (= m) of unit Gaussian weights"),
+    "hidden_width": (int, "m, if it is not h"),
+    "count": (int, "number of starts"),
+    "seed": (int, "seed of the starts (default 0)"),
+    "source": (str, "chains (default; no matrices) or matrices (the starts of flowsim blowup)"),
+}
 
 
 def add(subparsers: Any) -> None:
@@ -19,15 +27,7 @@ def add(subparsers: Any) -> None:
         description=__doc__,
         epilog=EXAMPLE,
     )
-    parser.add_argument("--width", type=int, required=True, help="h (= m) of unit Gaussian weights")
-    parser.add_argument("--hidden-width", type=int, help="m, if it is not h")
-    parser.add_argument("--count", type=int, required=True, help="number of starts")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the starts (default 0)")
-    parser.add_argument(
-        "--source",
-        default="chains",
-        help="chains (default; no matrices) or matrices (the starts of flowsim blowup --width)",
-    )
+    settings.add(parser, "flowsim.experiments.census:Starts", FLAGS)
     parser.add_argument("--out", metavar="DIR", help="folder to keep results and to resume from")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute)
@@ -40,16 +40,9 @@ def execute(options: argparse.Namespace) -> int:
     use_all_cores(jax)
     from flowsim.experiments.census import census
 
-    with Notice(options.count) as notice:
-        found = census(
-            options.width,
-            options.count,
-            hidden_width=options.hidden_width,
-            seed=options.seed,
-            source=options.source,
-            out=options.out,
-            notice=notice,
-        )
+    config = settings.resolved(options)
+    with Notice(config.count) as notice:
+        found = census(**vars(config), out=options.out, notice=notice)
     if found is None:
         print("shards of other processes are missing: run again when they are done")
         return 0

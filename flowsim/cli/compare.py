@@ -4,11 +4,16 @@ import argparse
 from typing import Any
 
 from flowsim import checks, storage
+from flowsim.cli import settings
 from flowsim.outcome import FAILURES
 
 EXAMPLE = "Example: flowsim compare --task gaussian --scale 1e-2 --rates 0.1,0.2,0.4 --json"
-#: Flags that are configuration keys of the same name.
-FLAGS = ("task", "scale", "width", "seed", "activation", "loss")
+#: Numbers with commas between them.
+LISTS = {"rates": float, "batches": int}
+FLAGS = settings.START | {
+    "rates": (str, "learning rates η,η,… (default: by T*)"),
+    "batches": (str, "batch sizes B,B,… (default: by n)"),
+}
 
 
 def add(subparsers: Any) -> None:
@@ -19,32 +24,20 @@ def add(subparsers: Any) -> None:
         description=__doc__,
         epilog=EXAMPLE,
     )
-    parser.add_argument("--task", help="digits (default), gaussian, or FILE.npz with X and y")
-    parser.add_argument("--scale", type=float, help="ε, scale of the start (default 1e-2)")
-    parser.add_argument("--width", type=int, help="token width d (default 16)")
-    parser.add_argument("--seed", type=int, help="seed of the start (default 0)")
-    parser.add_argument("--activation", help="tanh (default), gelu, silu or identity")
-    parser.add_argument("--loss", help="exponential (default) or logistic")
-    parser.add_argument("--rates", metavar="η,η,…", help="learning rates (default: by T*)")
-    parser.add_argument("--batches", metavar="B,B,…", help="batch sizes (default: by n)")
+    settings.add(parser, "flowsim.experiments.descent_comparison:DescentStudy", FLAGS)
     parser.add_argument("--out", help="result folder (default: none)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier comparison")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="any other setting")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Compare and print the tables."""
-    from flowsim.experiments import config as configuration
     from flowsim.experiments import descent_comparison
 
-    flags = {name: getattr(options, name) for name in FLAGS}
-    flags["rates"] = numbers("rates", options.rates, float)
-    flags["batches"] = numbers("batches", options.batches, int)
-    config = configuration.resolve(
-        descent_comparison.DescentStudy, flags=flags, pairs=options.overrides
-    )
+    for name, kind in LISTS.items():
+        setattr(options, name, numbers(name, getattr(options, name), kind))
+    config = settings.resolved(options)
     summary = descent_comparison.run(config, options.out, overwrite=options.overwrite)
     print(storage.json_text(summary) if options.json else text(summary, options.out))
     return int(summary["outcome"] in FAILURES)

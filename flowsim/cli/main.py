@@ -17,8 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse(build_parser(COMMANDS), arguments)
         configure_jax(options.cache)
         return options.execute(options)
-    except (ValueError, TypeError, ImportError, BadUsageError) as error:
+    except (ValueError, TypeError, ImportError, OverflowError, BadUsageError) as error:
         print(f"flowsim: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError as error:
+        print(f"flowsim: not enough memory: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("flowsim: interrupted", file=sys.stderr)
@@ -26,6 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+
+
+def console() -> int:
+    """`main` as the program `flowsim`: an interrupt ends it at once, since threads that still
+    compile may not outlive the interpreter."""
+    code = main()
+    if code == INTERRUPTED:
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 def configure_jax(cache: str | None) -> None:

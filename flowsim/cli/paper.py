@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from flowsim import storage
+from flowsim.cli import settings
 
 EXAMPLE = "Example: flowsim paper fig1b --out my-paper"
 
@@ -18,24 +19,23 @@ def add(subparsers: Any) -> None:
         epilog=EXAMPLE,
     )
     parser.add_argument("figure", metavar="FIGURE", help="a figure's name, all, or list")
+    settings.add(parser, "flowsim.experiments.paper.presets:Preset", {})
     parser.add_argument("--preset", default="small", help="small (default) or paper")
     parser.add_argument("--text", metavar="FILE", help="a UTF-8 text, for figures that need one")
     parser.add_argument("--out", default="flowsim-paper", help="result folder (%(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a size of the preset")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Make the figures and print what they claim; a claim that fails is a result, not an error."""
-    from flowsim.experiments import config as configuration
     from flowsim.experiments.paper import laboratory, presets, registry, running
 
     if options.figure == "list":
         print("\n".join(f"{name:16}{about}" for name, about in registry.titles().items()))
         return 0
-    changes = dict(configuration.parse_pair(pair) for pair in options.overrides)
+    changes = settings.given(options)
     preset = presets.preset_of(options.preset, changes)
     lab = laboratory.Laboratory(preset, options.text)
     summaries = running.run(

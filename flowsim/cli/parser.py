@@ -2,8 +2,10 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
+
+import flowsim
 
 
 class BadUsageError(Exception):
@@ -11,7 +13,18 @@ class BadUsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are exceptions of one line."""
+    """argparse whose errors are exceptions of one line, and whose help lists all settings."""
+
+    settings: Callable[[], str] | None = None
+
+    def format_help(self) -> str:
+        """What argparse prints, with the names of all settings before the example."""
+        if self.settings is None:
+            return super().format_help()
+        example, self.epilog = self.epilog, f"{self.settings()}. {self.epilog}"
+        text = super().format_help()
+        self.epilog = example
+        return text
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print after its usage."""
@@ -36,6 +49,7 @@ def build_parser(commands: Iterable[Any]) -> Parser:
         description="Gradient flows of one-layer transformers from small Gaussian starts.",
         epilog="Example: flowsim blowup --width 16",
     )
+    parser.add_argument("--version", action="version", version=f"flowsim {flowsim.__version__}")
     parser.add_argument(
         "--cache",
         metavar="DIR",

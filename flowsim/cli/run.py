@@ -4,18 +4,10 @@ import argparse
 from typing import Any
 
 from flowsim import storage
+from flowsim.cli import settings
 from flowsim.outcome import FAILURES
 
 EXAMPLE = "Example: flowsim run --task gaussian --scale 1e-3 --out my-run"
-#: Flags that are configuration keys of the same name.
-FLAGS: dict[str, Any] = {
-    "task": str,
-    "scale": float,
-    "width": int,
-    "seed": int,
-    "activation": str,
-    "loss": str,
-}
 
 
 def add(subparsers: Any) -> None:
@@ -23,31 +15,18 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "run", help="simulate both stages of one start", description=__doc__, epilog=EXAMPLE
     )
-    parser.add_argument("--config", metavar="FILE.toml", help="a configuration to start from")
-    parser.add_argument("--task", help="digits (default), gaussian, or FILE.npz with X and y")
-    parser.add_argument("--scale", type=float, help="ε, scale of the start (default 1e-2)")
-    parser.add_argument("--width", type=int, help="token width d (default 16)")
-    parser.add_argument("--seed", type=int, help="seed of the start (default 0)")
-    parser.add_argument("--activation", help="tanh (default), gelu, silu or identity")
-    parser.add_argument("--loss", help="exponential (default) or logistic")
+    settings.add(parser, "flowsim.experiments.two_stage:TwoStage", settings.START)
     parser.add_argument("--out", default="flowsim-run", help="result folder (default %(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier run")
     parser.add_argument("--json", action="store_true", help="print summary.json")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="any other setting")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Run it and print what came out."""
-    from flowsim.experiments import config as configuration
     from flowsim.experiments import two_stage
 
-    config = configuration.resolve(
-        two_stage.TwoStage,
-        file=options.config,
-        flags={name: getattr(options, name) for name in FLAGS},
-        pairs=options.overrides,
-    )
+    config = settings.resolved(options)
     summary = two_stage.run(config, options.out, overwrite=options.overwrite, progress=True)
     print(storage.json_text(summary) if options.json else text(summary, options.out))
     return int(summary["outcome"] in FAILURES)

@@ -78,6 +78,19 @@ class Census:
         storage.write_netcdf(path, self.to_xarray())
 
 
+@dataclasses.dataclass(frozen=True)
+class Starts:
+    """The arguments of `census` that a configuration may hold."""
+
+    width: int | None = None
+    count: int | None = None
+    hidden_width: int | None = None
+    seed: int = 0
+    source: str = "chains"
+    lanes: int | None = None
+    shard: int | None = None
+
+
 def census(
     width: int | None = None,
     count: int | None = None,

@@ -30,12 +30,21 @@ def resolve(
         ValueError, TypeError: a key that is not known (the nearest known one is named), a value of
             another type, a text that is not `key=value`, an unreadable file.
     """
+    return build(kind, given(file=file, flags=flags, pairs=pairs))
+
+
+def given(
+    *,
+    file: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    pairs: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What the user has set, in this order of precedence, lowest first."""
     values: dict[str, Any] = {}
     if file is not None:
         values |= storage.read_toml(file, name="config")
     values |= {key: value for key, value in (flags or {}).items() if value is not None}
-    values |= dict(parse_pair(pair) for pair in pairs)
-    return build(kind, values)
+    return values | dict(parse_pair(pair) for pair in pairs)
 
 
 def build(kind: type[C], values: Mapping[str, Any]) -> C:

@@ -50,7 +50,8 @@ class Setting:
         _check_solve(config)
         self.task: Task = task_of(config.task, config.width)
         self.net = OneLayerTransformer(config.activation, config.loss, config.attention)
-        self.scale = checks.between("scale", scale_of(config, self.task.width), *SCALES)
+        self.scale = checks.positive("scale", scale_of(config, self.task.width))
+        checks.between("scale", self.scale, *SCALES)
         self.theta0: Parameters = gaussian_parameters(
             jax.random.key(checks.seed("seed", config.seed)),
             self.task.width,

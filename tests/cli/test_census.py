@@ -59,7 +59,7 @@ def test_text_names_the_numbers(capsys, out):
         (["--width", "0", "--count", "2"], "width must be an integer >= 1"),
         (["--width", "2", "--count", "2", "--seed", "-1"], "seed must be an integer >= 0"),
         (["--width", "2", "--count", "2", "--source", "chain"], "did you mean 'chains'"),
-        (["--width", "2"], "--count"),
+        (["--width", "2"], "count must be an integer; got None"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments, message, tmp_path, capsys):
