@@ -50,8 +50,18 @@ def legend_below(ax: Any) -> None:
     below = ax.transAxes + ScaledTranslation(0, -27 / 72, figure.dpi_scale_trans)
     ax.legend(
         handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below,
-        ncols=legend_columns(labels, LETTERS_AN_INCH * figure.get_figwidth()), labelcolor=GREY,
+        ncols=legend_columns(labels, LETTERS_AN_INCH * width_of(ax)), labelcolor=GREY,
     )  # fmt: skip
+
+
+def width_of(ax: Any) -> float:
+    """Inches of its figure's width that belong to an axes, labels included."""
+    figure = ax.get_figure(root=False)
+    width = figure.bbox.width / ax.get_figure(root=True).dpi
+    place = ax.get_subplotspec()
+    if place is None:
+        return width
+    return width * (place.colspan.stop - place.colspan.start) / place.get_gridspec().ncols
 
 
 def legend_columns(labels: Sequence[str], letters: float) -> int:

@@ -6,7 +6,14 @@ import numpy as np
 
 from flowsim.experiments.paper.finding import Finding, claim
 from flowsim.experiments.paper.laboratory import Laboratory
-from flowsim.experiments.paper.stages import EVENTS, NEURONS, SHARE, Stages
+from flowsim.experiments.paper.stages import (
+    EVENTS,
+    LABELS,
+    NEURONS,
+    SHARE,
+    Stages,
+    by_matrix,
+)
 from flowsim.report import figures
 
 
@@ -43,10 +50,15 @@ def earlier(one: float | None, other: float | None) -> bool:
 
 def draw(seen: Stages, *, ax: Any = None) -> Any:
     """Shares of neurons on one line."""
-    names = (*NEURONS, "W_Q columns", "W_K columns", "W_V columns to v")
+    seen = seen.early()
     ax = figures.curves.draw(
-        seen.run, seen.condensation, ax=ax, names=names, events=EVENTS,
-        ylabel=r"share with $|\cos|\geq 0.95$", title="Condensation",
-    )  # fmt: skip
+        seen.run,
+        by_matrix(seen) | {"to v": seen.condensation["W_V columns to v"]},
+        ax=ax,
+        labels=LABELS | {"to v": "columns of $W_V$ to $v$"},
+        events=EVENTS,
+        ylabel=r"share with $|\cos|\geq 0.95$",
+        title="Condensation",
+    )
     ax.set_ylim(-0.04, 1.04)
     return ax

@@ -142,11 +142,13 @@ def rank_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
 
 def draw_changes(seen: Stages, *, ax: Any = None) -> Any:
     """Relative changes a step."""
+    seen = seen.early()
     return figures.change_rates(seen.run, ax=ax, values=seen.changes, events=EVENTS)
 
 
 def draw_ranks(seen: Stages, *, ax: Any = None) -> Any:
     """Effective ranks of all matrices."""
+    seen = seen.early()
     return figures.effective_ranks(
         seen.run, ax=ax, values=seen.ranks, events=EVENTS, names=MATRICES
     )

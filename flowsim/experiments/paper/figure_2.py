@@ -133,19 +133,21 @@ def norm_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
 
 def draw_condition(seen: Stages, shares: Any, *, ax: Any = None) -> Any:
     """Shares of the four families."""
-    return figures.condensation_condition(
-        seen.run, None, ax=ax, values={name: shares[name] for name in FAMILIES}, events=EVENTS
-    )
+    seen = seen.early()
+    values = {name: shares[name][: len(seen.run)] for name in FAMILIES}
+    return figures.condensation_condition(seen.run, None, ax=ax, values=values, events=EVENTS)
 
 
 def draw_stability(seen: Stages, matrix: str, *, ax: Any = None) -> Any:
     """Stability of one matrix's singular vectors."""
+    seen = seen.early()
     title = f"Singular vectors of {matrix.replace('_', '')}"
     return figures.singular_vector_stability(seen.run, matrix, ax=ax, events=EVENTS, title=title)
 
 
 def draw_norms(seen: Stages, *, ax: Any = None) -> Any:
     """Norms of all matrices."""
+    seen = seen.early()
     return figures.norms(seen.run, ax=ax, values=seen.norms, events=EVENTS)
 
 

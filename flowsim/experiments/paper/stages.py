@@ -20,6 +20,7 @@ from flowsim.observables import (
 from flowsim.observables.norms import scaled
 from flowsim.observables.rates import relative_rates
 from flowsim.report.figures import rate_crossing
+from flowsim.report.style import symbol
 from flowsim.trajectory import Trajectory
 
 #: A set of neurons is condensed where this share of them is within |cos| ≥ 0.95 of one line.
@@ -31,6 +32,9 @@ NEURONS = ("W_V columns", "W_1 columns", "W_2 rows")
 MATRICES = ("W_Q", "W_K", "W_V", "W_1", "W_2")
 #: Matrices whose columns live in the space of tokens, as v does.
 TO_V = ("W_V", "W_Q", "W_K")
+#: The neurons of each matrix, as legends name them.
+NEURONS_OF = {"W_V": "columns", "W_1": "columns", "W_2": "rows", "W_Q": "columns", "W_K": "columns"}
+LABELS = {name: f"{vectors} of {symbol(name)}" for name, vectors in NEURONS_OF.items()}
 EVENTS = ("condensed", "onset", "onset_norm")
 
 
@@ -56,6 +60,21 @@ class Stages:
     ranks: dict[str, np.ndarray]
     norms: dict[str, np.ndarray]
     run: Trajectory
+
+    def early(self) -> "Stages":
+        """Cut at twice the step of the collapse: stages 1 and 2, for figures."""
+        rows = int(np.sum(np.asarray(self.run.times) <= 2 * self.collapse))
+        rows = max(rows, min(len(self.run), 3))
+        curves = ("changes", "condensation", "ranks", "norms")
+        cut = {c: {k: x[:rows] for k, x in getattr(self, c).items()} for c in curves}
+        run = Trajectory(
+            self.run.times[:rows],
+            jax.tree.map(lambda W: W[:rows], self.run.states),
+            self.run.outcome,
+            event_times=self.run.event_times,
+            clock="steps",
+        )
+        return dataclasses.replace(self, run=run, **cut)
 
     def before(self, when: float | None) -> np.ndarray:
         """Which moments lie before a time."""
@@ -88,6 +107,11 @@ def stages(training: Training) -> Stages:
         norms=sizes,
         run=marked,
     )
+
+
+def by_matrix(seen: Stages) -> dict[str, np.ndarray]:
+    """Condensation rates of the neurons of each matrix, under the matrix's name."""
+    return {name: seen.condensation[f"{name} {vectors}"] for name, vectors in NEURONS_OF.items()}
 
 
 def first(times: np.ndarray, holds: np.ndarray) -> float | None:

@@ -137,6 +137,7 @@ def transition(lab: Laboratory) -> Finding:
         claim("at the transition attention changes by about 1e-2 a step (1e-3 to 1e-1)", near, at),
         claim("and the outer weights by at most 1e-4", bool(rows) and outer[best] <= 1e-4, at),
     ]
+    seen = seen.early()
     picture = figures.change_rates(seen.run, values=seen.changes, events=("onset", "onset_norm"))
     return Finding(claims, rows, picture, lab.about())
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowsim.experiments.paper.finding import Finding, claim
 from flowsim.experiments.paper.laboratory import Laboratory
-from flowsim.experiments.paper.stages import EVENTS, SHARE, Stages
+from flowsim.experiments.paper.stages import EVENTS, LABELS, NEURONS_OF, SHARE, Stages, by_matrix
 from flowsim.report import figures
 from flowsim.report.canvas import new_figure
 from flowsim.report.style import TWO_COLUMNS, figure_style
@@ -14,8 +14,7 @@ from flowsim.report.style import TWO_COLUMNS, figure_style
 #: A matrix has left where fewer than this share of its neurons are on one line, to the end, after
 #: it was condensed.
 LEFT = 0.9
-OUTER = {"W_V": "W_V columns", "W_1": "W_1 columns", "W_2": "W_2 rows"}
-CURVES = (*OUTER.values(), "W_Q columns", "W_K columns")
+OUTER = ("W_V", "W_1", "W_2")
 
 
 def figure(lab: Laboratory) -> Finding:
@@ -25,7 +24,7 @@ def figure(lab: Laboratory) -> Finding:
     neurons are on one line, provided that 95 % were before.
     """
     training, seen = lab.trained(), lab.stages()
-    rows = [departure(seen, name, curve) for name, curve in OUTER.items()]
+    rows = [departure(seen, name) for name in OUTER]
     for row in rows:
         step = row["left at step"]
         row["left at epoch"] = None if step is None else step / training.steps_per_epoch
@@ -40,15 +39,15 @@ def figure(lab: Laboratory) -> Finding:
     return Finding(claims, rows, draw(seen), lab.about())
 
 
-def departure(seen: Stages, name: str, curve: str) -> dict[str, Any]:
+def departure(seen: Stages, name: str) -> dict[str, Any]:
     """When one matrix condensed, and when it left that state for good."""
-    times, rate = np.asarray(seen.run.times), seen.condensation[curve]
+    times, rate = np.asarray(seen.run.times), by_matrix(seen)[name]
     there = np.flatnonzero(rate >= SHARE)
     below = np.flatnonzero(rate >= LEFT)
     gone = there.size > 0 and below[-1] + 1 < len(times)
     return {
         "matrix": name,
-        "neurons": curve,
+        "neurons": NEURONS_OF[name],
         "condensed at step": float(times[there[0]]) if there.size else None,
         "left at step": float(times[below[-1] + 1]) if gone else None,
         "rate at the end": float(rate[-1]),
@@ -62,7 +61,7 @@ def draw(seen: Stages) -> Any:
     with figure_style():
         left, right = new_figure(TWO_COLUMNS, 2.8).subplots(1, 2)
         figures.curves.draw(
-            seen.run, seen.condensation, ax=left, names=CURVES, events=EVENTS[-1:],
+            seen.run, by_matrix(seen), ax=left, events=EVENTS[-1:], labels=LABELS,
             ylabel=r"share with $|\cos|\geq 0.95$", title="Condensation",
         )  # fmt: skip
         figures.effective_ranks(

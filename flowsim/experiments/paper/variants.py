@@ -10,13 +10,15 @@ import numpy as np
 from flowsim.experiments.paper.finding import Finding, claim, order
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.flows import Full, LeadingOrder
-from flowsim.integrate import integrate, simulate
+from flowsim.integrate import Event, integrate, simulate
+from flowsim.integrate.simulate import Escape
 from flowsim.network import OneLayerTransformer
 from flowsim.report.canvas import axes_or_new, legend_below
 from flowsim.report.style import GREY, SPARE, figure_style
 
-#: Errors are taken at this share of T*; runs for the escape go on to `BEYOND` T*.
-SHARE, BEYOND = 0.75, 1.5
+#: Errors are taken at this share of T*. Runs for the escape end where ‖W_2‖ is this many times √ε,
+#: at `BEYOND` T* at the latest.
+SHARE, STOP, BEYOND = 0.75, 1.5, 1.5
 RTOL = 1e-10
 ERRORS = {"outer": "$W_V, W_1, W_2$", "attention": "$W_Q, W_K$", "escape": "escape time"}
 
@@ -58,7 +60,10 @@ def row(lab: Laboratory, net: OneLayerTransformer, scale: float) -> dict[str, An
     full = integrate(Full(net, lab.task), theta0, t1, times=[t1], rtol=RTOL).final
     flow = LeadingOrder(lab.task, kappa, net.direction(lab.task))
     leading = integrate(flow, theta0, t1, times=[t1], rtol=RTOL).final
-    run = simulate(net, lab.task, theta0, t1=BEYOND * T, times=[t1, BEYOND * T])
+    stop = Event(Escape(jnp.log(STOP * jnp.sqrt(theta0.scale))), terminal=True)
+    run = simulate(
+        net, lab.task, theta0, t1=BEYOND * T, times=[t1, BEYOND * T], events={"stop": stop}
+    )
     escape = run.event_times.get("escape")
     return {
         "scale": scale,
