@@ -12,9 +12,10 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     XLA's CPU runtime starts a kernel for every few fused operations, which on vectors of a few
     hundred numbers costs more than the numbers do; a call marked as small is compiled as a whole.
-    What XLA does not compile so (products of matrices, other devices) is compiled as usual.
+    Not for products of matrices. Where XLA does not compile it so, it is compiled as usual.
     """
     usual = jax.jit(function)
+    refused = False
 
     def marked(*arguments):
         with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
@@ -23,11 +24,12 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     whole = jax.jit(marked)
 
     def call(*arguments):
-        if jax.default_backend() != "cpu":
-            return usual(*arguments)
-        try:
-            return whole(*arguments)
-        except jax.errors.JaxRuntimeError:
-            return usual(*arguments)
+        nonlocal refused
+        if not refused and jax.default_backend() == "cpu":
+            try:
+                return whole(*arguments)
+            except jax.errors.JaxRuntimeError:
+                refused = True
+        return usual(*arguments)
 
     return call

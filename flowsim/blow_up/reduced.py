@@ -1,6 +1,7 @@
 """Blow-up of the Garnier system given directly: O(h) memory in its eigenbasis."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -49,10 +50,10 @@ def reduced_blow_up_time(
     """
     checks.double_precision("reduced_blow_up_time")
     start = (position, velocity, curvature, shift)
-    if checks.is_traced(start):
-        packed = _packed_reduced(*start)
-    else:
-        packed = np.asarray(_packed_at_once(*start))
+    diagonal, traced = np.ndim(curvature) == 1, checks.is_traced(start)
+    packed = (_packed_at_once if diagonal and not traced else _packed_usual)(*start)
+    if not traced:
+        packed = np.asarray(packed)
     return ReducedBlowUp(**unpacked_scalars(packed), direction=packed[SCALARS:])
 
 
@@ -71,11 +72,12 @@ def _packed_reduced(position, velocity, curvature, shift):
         times_power_of_two(jnp.asarray(shift, float), -2 * exponent),
     )
     still = ~jnp.any((position != 0) | (velocity != 0))
-    scalars, direction = solve(system, jnp.zeros(()), still, exponent, unrolled=True)
+    diagonal = jnp.ndim(curvature) == 1
+    scalars, direction = solve(system, jnp.zeros(()), still, exponent, unrolled=diagonal)
     return jnp.concatenate([scalars, direction[0]])
 
 
-_packed_at_once = one_kernel(_packed_reduced)
+_packed_usual, _packed_at_once = jax.jit(_packed_reduced), one_kernel(_packed_reduced)
 
 
 def solve(
