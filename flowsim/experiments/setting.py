@@ -62,6 +62,13 @@ class Setting:
         )
 
     @property
+    def resolved(self) -> TwoStage:
+        """The configuration with the scale that it leaves to its default."""
+        if self.config.rate is not None:
+            return self.config
+        return dataclasses.replace(self.config, scale=self.scale)
+
+    @property
     def kappa(self) -> float:
         """κ, the rate of stage 1."""
         return float(self.net.kappa(self.task))

@@ -24,7 +24,7 @@ def run(
     """The run, its folder and its summary (`summary.json`, which is written last)."""
     setting = Setting(config)
     folder = storage.open_folder(out, overwrite=overwrite, names=FILES)
-    configuration.write(folder, config)
+    configuration.write(folder, setting.resolved)
     clock = Clock()
     simulated, prediction, linear = solved(setting, progress=progress)
     clock.lap("solve")

@@ -234,7 +234,7 @@ def _checked(net: Any, task: Any, theta0: Any, times: Any) -> tuple[Any, Any, An
             raise TypeError(f"{name} must be a {kind.__name__}; got {checks.shown(value)}")
     if checks.is_traced(task, theta0, times):
         raise TypeError("predict must be called from Python, not under a JAX transformation")
-    checks.same_size("axis 0 of W_Q", theta0.width, "the tokens of the task", task.width)
+    checks.same_size("axis 0 of W_Q", theta0.width, "a token of the task", task.width)
     task, theta0 = jax.tree.map(lambda x: x.astype(jnp.float64), (task, theta0))
     if times is not None:
         times = np.asarray(checks.array("times", times, ndim=1), np.float64)
