@@ -140,7 +140,7 @@ def measure(toy: bool = False) -> list[dict[str, Any]]:
     if toy:
         return [*reduced(3, 2), *full(3, 1), *large(3, 1)]
     rows = [row for h in REDUCED for row in reduced(h, 100) + from_matrices(h, 100)]
-    return [*rows, *full(FULL, 3), *large(LARGE, 5), first_call(8), first_call(FULL)]
+    return [*rows, *full(FULL, 5), *large(LARGE, 5), first_call(8), first_call(FULL)]
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def digits(value: float, reference: float, rest: float = 0.0) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, threads and versions."""
+    """Processor, threads, how busy it is, and versions."""
     versions = {}
     for package in VERSIONS:
         try:
@@ -63,6 +63,7 @@ def machine() -> dict[str, Any]:
         "thread_settings": {
             name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "XLA_FLAGS")
         },
+        "load_average": os.getloadavg()[0],
         "device": jax.devices()[0].platform,
         "python": platform.python_version(),
         "versions": versions,
@@ -95,7 +96,11 @@ def run(name: str, measure: Callable[[bool], Sequence[dict[str, Any]]], about: s
     """The command line of one benchmark: `--toy` for tiny sizes, `--out` for another folder."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--out", type=Path, help="folder of the results (toy ones: not kept)")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    print(save(name, measure(options.toy), options.out))
+    rows = measure(options.toy)
+    if options.toy and options.out is None:
+        print(markdown_table(rows))
+    else:
+        print(save(name, rows, options.out or RESULTS))
