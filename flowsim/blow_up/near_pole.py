@@ -6,13 +6,13 @@ e/τ (a turn of n) and τ² e, are excluded by their pairing with it; the factor
 ∇T*·(q̇, q̈) = −1.
 """
 
+from math import comb
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import comb
 
 from flowsim.blow_up.variation import NODES, ORDER, WEIGHTS, Field, self_products
 

@@ -11,18 +11,23 @@ from flowsim.trajectory import Trajectory
 
 #: Figures in the order of the page, with what to look for.
 CAPTIONS = {
-    "overview": "Both stages at a glance: at T* the outer weights blow up, condense and lose "
-    "their rank; from the onset on queries and keys grow and lose theirs. Dashed: predicted from "
-    "the initial weights and the data.",
+    "overview": "Both stages at a glance: at T* the outer weights W_V, W[1], W[2] blow up, "
+    "condense and lose their rank; from the onset on queries and keys grow and lose theirs. Dashed: "
+    "predicted from the initial weights and the data. Time is compressed on the grey ground: kinks "
+    "at its edge are the axis', not the run's. In d, v is the condensation direction of the data; "
+    "A1 and A2 are the two inequalities of Assumption 1 (shares at which they hold).",
     "loss": "Loss: flat until T*, a plateau, then the fall of stage 2.",
     "norms": "Frobenius norms: the outer weights blow up at T*, W_Q and W_K grow in stage 2.",
     "key_query_growth": "Where the theory stops: the linear key-query flow grows on where stage 2 "
     "saturates; the line marks where it is off by ten percent.",
-    "change_rates": "Relative rates of change: stage 2 begins where attention overtakes.",
+    "change_rates": "Relative rates of change: stage 2 begins where W_Q, W_K overtake (circle).",
     "effective_ranks": "Effective ranks: outer weights collapse by T*, W_Q and W_K after onset.",
-    "condensation": "Condensation: share of vectors within cosine 0.95 of the direction.",
-    "condition": "Assumption 1: shares of indices at which its inequalities hold.",
-    "similarity": "Cosine similarities of rows, reordered, at four times.",
+    "condensation": "Condensation: share of W_V's columns within |cosine| 0.95 of the direction v "
+    "of the data, and of one line, their own top singular direction.",
+    "condition": "Assumption 1, the condition of condensation: shares of indices (A1) and of "
+    "pairs of indices (A2) at which its inequalities hold, together and for each family alone.",
+    "similarity": "Cosine similarities of rows, reordered, at four times in their order: two "
+    "blocks mean that all rows lie on one line.",
 }
 FORMATS = ("png", "pdf")
 #: Files that a run leaves besides its summary and configuration.

@@ -28,15 +28,20 @@ def axes_or_new(ax: Any, width: float = ONE_COLUMN, height: float = 2.4) -> Any:
     return new_figure(width, height).add_subplot() if ax is None else ax
 
 
-def mark_untrusted(ax: Any, run: Any, size: float = 13) -> None:
-    """A run whose invariants drifted beyond its tolerance says so on every picture of it."""
+def mark_untrusted(ax: Any, run: Any, *, below: bool = False) -> None:
+    """A run whose invariants drifted beyond its tolerance says so on every picture of it.
+
+    Behind the curves, or under an image that fills its axes (`below`), so that nothing is covered.
+    """
     if bool(run.trusted):
         return
-    mark = ax.text(
-        0.5, 0.5, "untrusted run", transform=ax.transAxes, ha="center", va="center", rotation=20,
-        fontsize=size, fontweight="bold", color="#B00000", alpha=0.55, zorder=10, gid=UNTRUSTED,
+    place = {"y": -0.03, "va": "top", "fontsize": 6} if below else {
+        "y": 0.5, "va": "center", "rotation": 20, "fontsize": 13, "alpha": 0.35, "zorder": 0.2,
+    }  # fmt: skip
+    ax.text(
+        x=0.5, s="untrusted run", transform=ax.transAxes, ha="center", fontweight="bold",
+        color="#B00000", in_layout=below, gid=UNTRUSTED, **place,
     )  # fmt: skip
-    mark.set_in_layout(False)
 
 
 def legend_below(ax: Any) -> None:

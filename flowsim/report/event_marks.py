@@ -17,14 +17,20 @@ LABELS = {
 WIDTHS = {"$T^*$": 2.2, r"$\|W_Q\|\times 2$": 7.0}  # in letters, where not len(label)
 SHOWN = ("escape", "plateau", "onset")
 LETTER = 0.62  # width over font size
-SPACE = 0.6  # in letters, on either side of a label
+SPACE = 0.8  # in letters, on either side of a label
+COMPRESSED = "compressed"
 ALIGNMENTS = ("center", "right", "left")
 
 
 def event_marks(ax: Any, run: Any, axis: TimeAxis, shown: Sequence[str] = SHOWN) -> int:
-    """Draw the lines: T* solid, others dotted. Returns the number of rows that labels take."""
+    """Draw the lines: T* solid, others dotted. Returns the number of rows that labels take.
+
+    Over the compressed stretch of the axis stands that it is that.
+    """
     marks = _marks(run, axis, shown)
     for name, position in marks:
+        if name == COMPRESSED:
+            continue
         line = {"color": DARK, "linestyle": "-"} if name == "blow_up" else {"linestyle": ":"}
         ax.axvline(position, **({"color": GREY} | line), linewidth=0.7, zorder=0.5, gid=name)
     size = 6.0
@@ -32,12 +38,14 @@ def event_marks(ax: Any, run: Any, axis: TimeAxis, shown: Sequence[str] = SHOWN)
     texts = [LABELS.get(name, name) for name, _ in marks]
     widths = [letter * (WIDTHS.get(text, len(text)) + 2 * SPACE) for text in texts]
     places = arrange([axis.share(position) for _, position in marks], widths)
-    for (_, position), text, (alignment, row) in zip(marks, texts, places, strict=True):
-        shift = {"center": 0.0, "right": 1.5, "left": -1.5}[alignment]
+    for (name, position), text, (alignment, row) in zip(marks, texts, places, strict=True):
+        shift = {"center": 0.0, "right": 2.0, "left": -2.0}[alignment]
+        note = name == COMPRESSED
         ax.annotate(
-            text, (position, 1), xycoords=("data", "axes fraction"), color=DARK, fontsize=size,
+            text, (position, 1), xycoords=("data", "axes fraction"), fontsize=size,
             xytext=(-shift, 1.5 + 1.25 * size * row), textcoords="offset points",
-            ha=alignment, va="bottom", annotation_clip=False, gid="event label",
+            ha=alignment, va="bottom", annotation_clip=False, color=GREY if note else DARK,
+            style="italic" if note else "normal", gid=COMPRESSED if note else "event label",
         )  # fmt: skip
     return 1 + max((row for _, row in places), default=-1)
 
@@ -78,6 +86,8 @@ def _marks(run: Any, axis: TimeAxis, shown: Sequence[str]) -> list[tuple[str, fl
     marks = [(name, time / axis.unit) for name, time in times.items()]
     if axis.has_blow_up:
         marks.append(("blow_up", 1.0))
+    if axis.compressed is not None:
+        marks.append((COMPRESSED, axis.compressed))
     inside = [mark for mark in marks if axis.start <= mark[1] <= axis.end]
     return sorted(inside, key=lambda mark: mark[1])
 

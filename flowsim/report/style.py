@@ -16,10 +16,25 @@ TWO_COLUMNS = 7.0
 #: another are drawn thin over thick, so that both are seen.
 CURVES = {
     "W_Q": ("#0072B2", "o", 1.8),
-    "W_K": ("#56B4E9", "s", 0.8),
-    "W_V": ("#D55E00", "^", 2.2),
-    "W_1": ("#E69F00", "v", 1.3),
-    "W_2": ("#009E73", "D", 0.7),
+    "W_K": ("#56B4E9", "s", 0.9),
+    "W_V": ("#D55E00", "^", 2.4),
+    "W_1": ("#E69F00", "v", 1.5),
+    "W_2": ("#009E73", "D", 0.9),
+    # Directions of a matrix have a shade of its colour.
+    "W_V columns to v": ("#D55E00", "^", 1.2),
+    "W_V columns to their own direction": ("#7A3600", "X", 1.2),
+    "W_V rows to n": ("#F0A070", "P", 1.2),
+    "W_1 columns to n": ("#E69F00", "v", 1.2),
+    "W_1 rows to m": ("#8F6300", "*", 1.2),
+    "W_Q columns to u1": ("#0072B2", "o", 1.2),
+    "W_K columns to v1": ("#56B4E9", "s", 1.2),
+    # What belongs to no matrix has none of their colours.
+    "A1": ("#333333", "*", 1.2),
+    "A2": ("#8C8C8C", "D", 1.2),
+    "A1 hidden": ("#882255", "P", 1.2),
+    "A1 value": ("#CC79A7", "X", 1.2),
+    "A2 hidden": ("#332288", "o", 1.2),
+    "A2 value": ("#9C8FD0", "s", 1.2),
 }
 SPARE = [
     ("#0072B2", "o"),
@@ -105,5 +120,5 @@ def curve_style(name: str, position: int = 0) -> dict[str, Any]:
 
 
 def prediction_style() -> dict[str, Any]:
-    """Dashed black, above the simulated curves."""
-    return {"color": DARK, "linestyle": (0, (3.5, 2)), "linewidth": 0.9, "zorder": 4}
+    """Fine black dashes over the simulated curves, whose colours show around and between them."""
+    return {"color": DARK, "linestyle": (0, (4, 4)), "linewidth": 0.7, "zorder": 4}

@@ -2,7 +2,8 @@
 
 T* grows like 1/ε and stage 2 lasts about ln(1/ε), so on an even axis all that follows the blow-up
 shrinks to a line as ε → 0. Where the run ends before 2 T*, the axis therefore changes its scale
-shortly before T*: the slow part before takes a third of the width, on a grey ground.
+shortly before T*: the slow part before is compressed to a third of the width, on a grey ground,
+and the axis is broken where its scale changes. Kinks of curves there are the axis', not the run's.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flowsim import checks
-from flowsim.report.style import PALE
+from flowsim.report.style import DARK, PALE
 
 SLOW_SHARE = 0.3  # of the width, for the stretch before the change of scale
 CLOCK_LABELS = {
@@ -42,6 +43,11 @@ class TimeAxis:
     has_blow_up: bool
     label: str
 
+    @property
+    def compressed(self) -> float | None:
+        """The middle of the compressed stretch; None on an even axis."""
+        return None if self.change is None else (self.start + self.change) / 2
+
     @classmethod
     def of(cls, run: Any, blow_up_time: Any = None) -> "TimeAxis":
         """The axis of a run; `blow_up_time` is the predicted T* on the run's clock."""
@@ -69,6 +75,7 @@ class TimeAxis:
         if self.change is not None:
             ax.set_xscale("function", functions=self._functions())
             ax.axvspan(self.start, self.change, color=PALE, linewidth=0, zorder=-5)
+            _break_mark(ax, self.change)
             ticks = self._ticks()
             decimals = max(0, -math.floor(math.log10(ticks[-1] - ticks[-2]) + 1e-9))
             ax.set_xticks(ticks, [_written(tick, decimals) for tick in ticks])
@@ -103,6 +110,15 @@ def _through(x: list[float], y: list[float]) -> Callable:
         return y[1] + np.where(offset < 0, left, right) * offset
 
     return apply
+
+
+def _break_mark(ax: Any, position: float) -> None:
+    """Two strokes across the axis, which they interrupt."""
+    gap = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+    ax.text(
+        position, 0, "//", transform=ax.get_xaxis_transform(), ha="center", va="center",
+        color=DARK, fontsize=6, bbox=gap, zorder=6, gid="break",
+    )  # fmt: skip
 
 
 def _unit_of(clock: str) -> str:

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import stat
-import tomllib
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -112,6 +111,8 @@ def _finite(text: str) -> float:
 
 def read_toml(path: str | os.PathLike, *, name: str = "path") -> dict[str, Any]:
     """A TOML file."""
+    import tomllib
+
     text = read_text(path, name=name, kind="TOML")
     with reading_errors(name, path, "TOML"):
         return tomllib.loads(text)

@@ -67,8 +67,15 @@ def test_every_panel_is_labelled_whole_and_on_the_page(name, run, network, task)
     assert_inside(ax.get_figure())
     labels = texts(ax, "event label")
     assert {label.get_text() for label in labels} == {"$T^*$", "escape", "onset", "plateau"}
-    assert_apart(labels)
+    assert_apart(labels + texts(ax, "compressed"))
     assert not texts(ax, UNTRUSTED)
+
+
+@pytest.mark.parametrize(("unit", "marks"), [(100.0, ["compressed"]), (200.0, []), (None, [])])
+def test_a_change_of_scale_is_marked_on_the_axis_and_above_it(run, unit, marks):
+    ax = figures.norms(run, blow_up_time=unit)
+    assert [text.get_text() for text in texts(ax, "compressed")] == marks
+    assert [text.get_text() for text in texts(ax, "break")] == ["//"] * len(marks)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,7 +84,10 @@ def test_every_panel_draws_where_it_is_told_and_marks_untrusted_runs(name, run, 
     untrusted = eqx.tree_at(lambda r: r.trusted, run, False)
     assert panels(network, task)[name](untrusted, ax=ax) is ax
     assert ax.get_xlabel() == "time $t$ (training time)"
-    assert [text.get_text() for text in texts(ax, UNTRUSTED)] == ["untrusted run"]
+    marks = texts(ax, UNTRUSTED)
+    assert [text.get_text() for text in marks] == ["untrusted run"]
+    curves = [line for line in ax.lines if line.get_gid() is None]
+    assert all(marks[0].zorder < line.zorder for line in curves)
 
 
 def test_norms_are_those_of_the_states_in_units_of_the_blow_up_time(run):
@@ -112,10 +122,17 @@ def test_predictions_are_dashed_black(name, run, network, task):
     assert len(dashed) == len(solid) > 0
     assert all(line.get_color() == "#000000" for line in dashed)
     assert [line.get_label() for line in dashed].count("predicted") == 1
-    np.testing.assert_allclose(dashed[0].get_xdata(), predicted.times)
+    np.testing.assert_allclose(dashed[0].get_xdata(), predicted.times[:-1])
     shown = np.isfinite(dashed[0].get_ydata())  # an exact zero has no place on a logarithmic axis
-    np.testing.assert_array_equal(np.asarray(solid[0].get_ydata())[~shown], 0)
-    np.testing.assert_allclose(dashed[0].get_ydata()[shown], solid[0].get_ydata()[shown])
+    same = np.asarray(solid[0].get_ydata())[:-1]
+    np.testing.assert_array_equal(same[~shown], 0)
+    np.testing.assert_allclose(dashed[0].get_ydata()[shown], same[shown])
+
+
+def test_a_prediction_beyond_the_run_does_not_stretch_the_panel(run):
+    ahead = eqx.tree_at(lambda r: r.times, run, run.times * 10)
+    alone, both = figures.norms(run), figures.norms(run, predicted=ahead)
+    assert both.get_ylim() == alone.get_ylim()
 
 
 def test_rate_crossing_is_located_between_saved_times(run):
@@ -137,16 +154,18 @@ def test_rates_without_saved_ones_are_taken_between_states(run):
     W = np.asarray(run.states.W_Q)
     change = np.linalg.norm(np.diff(W, axis=0), axis=(1, 2)) / np.diff(run.times)
     np.testing.assert_allclose(y[:-1], change / np.linalg.norm(W[:-1], axis=(1, 2)), rtol=1e-12)
-    assert [line.get_gid() for line in figures.change_rates(run).lines].count("crossover") == 1
+    ax = figures.change_rates(run)
+    assert [line.get_gid() for line in ax.lines].count("crossover") == 1
+    assert ax.get_legend().get_texts()[-1].get_text() == "$W_Q, W_K$ overtake"
 
 
 def test_similarity_matrices_at_the_four_moments(run):
     axes = figures.similarity_matrices(run, "W_Q", blow_up_time=T)
     assert axes.shape == (4,)
-    headings = ["start", "blow-up ($T^*$)", "onset (0.980 $T^*$)", "end (1.200 $T^*$)"]
+    headings = ["start", "onset (0.980 $T^*$)", "blow-up ($T^*$)", "end (1.200 $T^*$)"]
     assert [ax.get_title() for ax in axes] == headings
     assert_inside(figure_of(axes))
-    for ax, time in zip(axes, (0.0, T, 98.0, 120.0), strict=True):
+    for ax, time in zip(axes, (0.0, 98.0, T, 120.0), strict=True):
         exact = reordered_similarity(run.evaluate(time).W_Q)
         np.testing.assert_allclose(ax.images[0].get_array(), exact, atol=1e-12)
         assert ax.images[0].get_clim() == (-1, 1)
@@ -174,6 +193,8 @@ def test_overview_is_one_figure_on_one_page(run, network, task):
     assert len({figure_of(ax) for ax in axes}) == 1
     figure = figure_of(axes)
     assert_inside(figure)
+    titles = [ax.get_title() for ax in axes[5:]]
+    assert titles == ["start", "onset", "blow-up", "end"]
     for ax in axes[:5]:
         assert ax.get_xlabel()
         assert ax.get_ylabel()

@@ -48,7 +48,8 @@ def draw(
     Args:
         values: name → (T,) at the saved times of `run`.
         names: which of them, in which order; labels: other words for them in the legend.
-        predicted, predicted_values: a second run and its curves, dashed black.
+        predicted, predicted_values: a second run and its curves, dashed black, within the
+            times of the first.
     """
     with figure_style():
         ax = axes_or_new(ax)
@@ -65,7 +66,7 @@ def draw(
             second = in_order(predicted_values, list(curves))
             if log:  # an exact zero, such as the rate of W_Q in stage 1, has no place on the axis
                 second = {name: np.where(y > 0, y, np.nan) for name, y in second.items()}
-            _predictions(ax, axis.positions(predicted.times[: len(predicted)]), second)
+            _predictions(ax, axis, axis.positions(predicted.times[: len(predicted)]), second)
         rows = event_marks(ax, run, axis, events)
         ax.set_title(title, loc="left", pad=3 + 7.5 * rows)
         mark_untrusted(ax, run)
@@ -79,6 +80,9 @@ def _lines(ax: Any, x: np.ndarray, curves: Values, labels: Mapping[str, str]) ->
         ax.plot(x, y, label=labels.get(name, symbol(name)), **curve_style(name, position))
 
 
-def _predictions(ax: Any, x: np.ndarray, curves: Values) -> None:
+def _predictions(ax: Any, axis: TimeAxis, x: np.ndarray, curves: Values) -> None:
+    """As far as the run goes: what lies beyond would stretch the panel's height."""
+    inside = (x >= axis.start) & (x <= axis.end)
     for position, y in enumerate(curves.values()):
-        ax.plot(x, y, label="predicted" if position == 0 else "_", **prediction_style())
+        label = "predicted" if position == 0 else "_"
+        ax.plot(x[inside], y[inside], label=label, **prediction_style())

@@ -8,11 +8,13 @@ import numpy as np
 
 from flowsim import observables
 from flowsim.observables.rates import ATTENTION, OUTER
+from flowsim.report.canvas import legend_below
 from flowsim.report.figures.curves import Values, draw, measured
 from flowsim.report.style import DARK, figure_style
 from flowsim.report.time_axis import TimeAxis
 from flowsim.trajectory import Trajectory
 
+CROSSING = "$W_Q, W_K$ overtake"
 MATRICES = ("W_Q", "W_K", "W_V", "W_1", "W_2")
 
 
@@ -105,8 +107,10 @@ def change_rates(
             position = TimeAxis.of(run, blow_up_time).positions(crossing[0])
             ax.plot(
                 position, crossing[1], "o", markersize=7, fillstyle="none", color=DARK,
-                markeredgewidth=0.9, zorder=5, gid="crossover",
+                markeredgewidth=0.9, zorder=5, gid="crossover", label=CROSSING,
             )  # fmt: skip
+            if ax.get_legend() is not None:
+                legend_below(ax)
     return ax
 
 

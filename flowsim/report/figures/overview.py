@@ -7,13 +7,13 @@ import numpy as np
 from flowsim import observables
 from flowsim.report.canvas import new_figure
 from flowsim.report.figures import growth, structure
-from flowsim.report.figures.similarity import MOMENTS, similarity_matrices
-from flowsim.report.figures.structure import SHARE_LIMITS
+from flowsim.report.figures.similarity import moments, similarity_matrices
 from flowsim.report.style import GREY, TWO_COLUMNS, figure_style
 from flowsim.trajectory import Trajectory
 
-EVENTS = ("onset",)
-SHORT = {"W_V columns to v": "$W_V$ to $v$", structure.OWN: "$W_V$ to one line"}
+#: As in the figure of condensation alone, without the word "columns", which the y label has.
+SHORT = {"W_V columns to v": "$W_V$ along $v$", structure.OWN: "$W_V$ along one line"}
+HOLDS = {"A1": "$A_1$ holds", "A2": "$A_2$ holds"}
 
 
 def two_stage_overview(
@@ -28,7 +28,9 @@ def two_stage_overview(
 
     Look for: at T* the outer matrices blow up (b), condense (d) and lose their rank (e) while W_Q
     and W_K stand still; from the onset on W_Q and W_K grow (b, c), lose their rank (e) and their
-    rows fall on one line (f).
+    rows fall on one line (f). In (d), v is the condensation direction of the data, and A_1, A_2 are
+    the two inequalities of Assumption 1, under which the outer matrices blow up together: the
+    share of indices, and of pairs of them, at which they hold (`condensation_condition`).
 
     Args:
         network, task: give the loss and the condensation direction.
@@ -39,11 +41,11 @@ def two_stage_overview(
         then the four of (f). `axes[0].get_figure(root=True)` is the figure.
     """
     with figure_style():
-        figure = new_figure(TWO_COLUMNS, 4.2)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.06, 1))
+        figure = new_figure(TWO_COLUMNS, 4.6)
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.04))
         left, right = bottom.subfigures(1, 2, width_ratios=(2, 1))
         panels = [*top.subplots(1, 3), *left.subplots(1, 2)]
-        shared = {"blow_up_time": blow_up_time, "legend": False, "events": EVENTS}
+        shared = {"blow_up_time": blow_up_time, "legend": False}
         upper = shared | {"predicted": predicted}
         if blow_up_time is not None:
             upper["xlabel"] = "time $t/T^*$"
@@ -55,7 +57,7 @@ def two_stage_overview(
             run, ax=panels[4], title="e  effective ranks", predicted=predicted, **shared
         )
         last = _similarity_panel(right, run, blow_up_time)
-        _shared_legend(top, panels[1])
+        _shared_legend(top, panels[2])
     return np.array([*panels, *last], dtype=object)
 
 
@@ -65,29 +67,25 @@ def _condensation_panel(run: Trajectory, direction: Any, ax: Any, shared: dict) 
     values |= observables.along(run, structure.condition_function(direction))
     condition = ("A1", "A2") if "A1" in values else ("A1 hidden", "A1 value")
     structure.condensation(
-        run, direction, ax=ax, values=values, title="d  condensation, Assumption 1",
+        run, direction, ax=ax, values=values, title="d  condensation, its condition",
         names=("W_V columns to v", structure.OWN, *condition),
-        labels=structure.CONDITION_LABELS | SHORT, ylabel="share", **shared,
-    )  # fmt: skip
-    ax.set_ylim(SHARE_LIMITS[0], 1.45)  # room for the legend above the curves
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    ax.legend(
-        loc="upper center", ncols=2, labelcolor=GREY, frameon=True, framealpha=0.9,
-        edgecolor="none", fontsize=6,
+        labels=structure.CONDITION_LABELS | HOLDS | SHORT, ylabel="share of columns, indices",
+        **shared | {"legend": True},
     )  # fmt: skip
 
 
 def _similarity_panel(part: Any, run: Trajectory, blow_up_time: Any) -> Any:
     axes = part.subplots(2, 2).ravel()
     similarity_matrices(run, axes=axes, blow_up_time=blow_up_time, compact=True)
-    for ax, name in zip(axes, MOMENTS, strict=True):
+    for ax, name in zip(axes, moments(run, blow_up_time), strict=True):
         ax.set_title(name, fontweight="normal", fontsize=6, pad=1.5)
     bar = part.colorbar(axes[0].images[0], ax=axes, shrink=0.6, aspect=18, ticks=[-1, 0, 1])
     bar.outline.set_visible(False)
+    bar.set_label("cosine", labelpad=-2)
     part.suptitle("f  cosines of $W_Q$'s rows", x=0.02, ha="left", fontsize=7.5, fontweight="bold")
     return axes
 
 
 def _shared_legend(figure: Any, ax: Any) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, labelcolor=GREY)
+    figure.legend(handles, labels, loc="outside lower center", ncols=7, labelcolor=GREY)

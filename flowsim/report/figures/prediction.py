@@ -8,7 +8,7 @@ import numpy as np
 
 from flowsim import checks, observables
 from flowsim.predict import Prediction
-from flowsim.report.canvas import axes_or_new, legend_below
+from flowsim.report.canvas import axes_or_new, legend_below, mark_untrusted
 from flowsim.report.style import DARK, GREY, SPARE, figure_style, prediction_style, symbol
 from flowsim.trajectory import Trajectory
 
@@ -57,7 +57,8 @@ def departure(
 
     Args:
         separated: from `predict(..., separated=True)`.
-        when: the departure, as `compare(run, separated).departure` gives it; None marks nothing.
+        when: the departure, as `compare(run, separated).departure` gives it: the first time at
+            which the two differ by ten per cent; None marks nothing.
     """
     with figure_style():
         ax = axes_or_new(ax)
@@ -69,12 +70,14 @@ def departure(
             at = _position(np.asarray(when), separated)
             ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":", gid="departure")
             ax.annotate(
-                "departs", (at, 0.98), xycoords=("data", "axes fraction"), xytext=(-3, 0),
+                "departs by 10 %", (at, 0.98), xycoords=("data", "axes fraction"), xytext=(-3, 0),
                 textcoords="offset points", ha="right", va="top", color=GREY, fontsize=6.5,
             )  # fmt: skip
         _axes(ax, "W_Q")
         largest = max(_curve(run, separated, "W_Q")[1], default=1.0)
         ax.set_ylim(0.5, 2 * min(30 * largest, max(ahead[1], default=1.0)))
+        ax.set_title("Linear growth of $W_Q$", loc="left")
+        mark_untrusted(ax, run)
         legend_below(ax)
     return ax
 
@@ -109,7 +112,7 @@ def _scale(run: Trajectory) -> str:
 
 def _axes(ax: Any, quantity: str) -> None:
     ax.axvline(0, color=DARK, linewidth=0.6, alpha=0.4)
-    ax.set_xlabel(r"$\kappa\,(t - T)$")
+    ax.set_xlabel(r"time from the blow-up, $\kappa\,(t - T^*)$")
     if quantity == "loss":
         ax.set_ylabel("loss $L$")
         return

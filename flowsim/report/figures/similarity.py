@@ -11,20 +11,24 @@ from flowsim.report.canvas import mark_untrusted, new_figure
 from flowsim.report.style import SIMILARITY_MAP, TWO_COLUMNS, figure_style, symbol
 from flowsim.trajectory import Trajectory
 
-MOMENTS = ("start", "blow-up", "onset", "end")
-
 
 def moments(run: Trajectory, blow_up_time: Any = None) -> dict[str, float | None]:
     """Times of start, blow-up (predicted if given, else the escape), onset and end on the run's
-    clock; None for what did not happen within it."""
+    clock, in the order of time; None, in its usual place, for what did not happen within it."""
     first, last = float(run.times[0]), float(run.times[len(run) - 1])
     blow_up = run.event_times.get("escape") if blow_up_time is None else blow_up_time
     found = {"start": first, "blow-up": blow_up, "onset": run.event_times.get("onset"), "end": last}
     times = {name: None if time is None else float(time) for name, time in found.items()}
-    return {
-        name: time if time is not None and first <= time <= last else None
-        for name, time in times.items()
-    }
+    return _in_order_of_time(
+        {k: t if t is not None and first <= t <= last else None for k, t in times.items()}
+    )
+
+
+def _in_order_of_time(times: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The known ones sorted, on the places that known ones have; the others stay."""
+    known = iter(sorted((time, name) for name, time in times.items() if time is not None))
+    pairs = [(name, None) if time is None else next(known)[::-1] for name, time in times.items()]
+    return dict(pairs)
 
 
 def similarity_matrices(
@@ -38,9 +42,10 @@ def similarity_matrices(
 ) -> Any:
     """Cosine similarity of the rows of one matrix at start, blow-up, onset and end (Figure 1a).
 
-    Rows are sorted by the top eigenvector at each time. Look for: a bare diagonal at the start; two
-    blocks of +1 with −1 between them where all rows share one line. W_V and W^[1] show the blocks
-    from the blow-up on, W_Q and W_K only well after the onset.
+    The panels stand in the order of time: the onset may come before the blow-up. Rows are sorted by
+    the top eigenvector at each time. Look for: a bare diagonal at the start; two blocks of +1 with
+    −1 between them where all rows share one line. W_V and W^[1] show the blocks from the blow-up
+    on, W_Q and W_K only well after the onset.
 
     Args:
         matrix: field of the states.
@@ -61,7 +66,7 @@ def similarity_matrices(
             ax.set_title(_heading(name, time, blow_up_time), fontweight="normal", pad=2)
             image = _panel(ax, run, matrix, time) or image
             _frame(ax, matrix, compact, first=ax is axes[0])
-            mark_untrusted(ax, run, 5.5 if compact else 11)
+            mark_untrusted(ax, run, below=True)
         if not compact:
             figure = axes[0].figure
             bar = figure.colorbar(image, ax=list(axes), shrink=0.85, pad=0.015, ticks=[-1, 0, 1])

@@ -58,10 +58,10 @@ def condensation(
     """Condensation rates: shares of neurons within |cos| ≥ 0.95 of their direction.
 
     Look for: columns of W_V reaching 1 (all of them along ±v) near T*, before stage 2 begins; the
-    smaller ε, the longer they stay. Where that curve falls and the one to their own top singular
-    direction stays at 1, the columns turn away from v together. With the other directions: rows of
-    W_V and columns of W^[1] along n, rows of W^[1] along m at T*, and columns of W_Q along u_1, of
-    W_K along v_1 after the onset.
+    smaller ε, the longer they stay. Where that curve falls and the one along one line (their own
+    top singular direction) stays, the columns turn away from v together. With the other directions:
+    rows of W_V and columns of W^[1] along n, rows of W^[1] along m at T*, and columns of W_Q along
+    u_1, of W_K along v_1 after the onset.
 
     Args:
         direction: v, as from `network.direction(task)`.
@@ -85,13 +85,13 @@ def condensation(
 
 OWN = "W_V columns to their own direction"
 CONDENSATION_LABELS = {
-    "W_V columns to v": r"columns of $W_V$ to $v$",
-    OWN: r"columns of $W_V$, own direction",
-    "W_V rows to n": r"rows of $W_V$ to $n$",
-    "W_1 columns to n": r"columns of $W^{[1]}$ to $n$",
-    "W_1 rows to m": r"rows of $W^{[1]}$ to $m$",
-    "W_Q columns to u1": r"columns of $W_Q$ to $u_1$",
-    "W_K columns to v1": r"columns of $W_K$ to $v_1$",
+    "W_V columns to v": r"columns of $W_V$ along $v$",
+    OWN: r"columns of $W_V$ along one line",
+    "W_V rows to n": r"rows of $W_V$ along $n$",
+    "W_1 columns to n": r"columns of $W^{[1]}$ along $n$",
+    "W_1 rows to m": r"rows of $W^{[1]}$ along $m$",
+    "W_Q columns to u1": r"columns of $W_Q$ along $u_1$",
+    "W_K columns to v1": r"columns of $W_K$ along $v_1$",
 }
 
 
@@ -136,6 +136,11 @@ def condensation_condition(
 ) -> Any:
     """Satisfaction of Assumption 1 (Figure 2a of the paper): A_1 and A_2, and their families.
 
+    A_1: each hidden neuron's output weight and its input from W_V have one sign, and each value
+    neuron likewise; A_2: any two neurons push in directions that form an acute angle
+    (`observables.condensation_condition` has the formulas). Where both hold, all weights of the
+    outer matrices grow until they blow up.
+
     Look for: about ½ for single families and ¼ for A_1, A_2 at the start (h = m), and 1 for all of
     them before T*. Arguments as for `condensation`.
     """
@@ -145,7 +150,7 @@ def condensation_condition(
     shown = [name for name in CONDITION_LABELS if name in found]
     ax = draw(
         run, found, ax=ax, blow_up_time=blow_up_time, predicted=predicted, predicted_values=second,
-        **{"ylabel": "share that satisfies it", "title": "Condensation condition",
+        **{"ylabel": "share of indices that satisfy it", "title": "Condensation condition",
            "names": shown, "labels": CONDITION_LABELS} | panel,
     )  # fmt: skip
     ax.set_ylim(*SHARE_LIMITS)
