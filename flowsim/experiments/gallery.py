@@ -12,10 +12,11 @@ from flowsim.trajectory import Trajectory
 #: Figures in the order of the page, with what to look for.
 CAPTIONS = {
     "overview": "Both stages at a glance: at T* the outer weights W_V, W[1], W[2] blow up, "
-    "condense and lose their rank; from the onset on queries and keys grow and lose theirs. "
-    "Dashed: predicted from the initial weights and the data. Time is compressed on the grey "
-    "ground: kinks at its edge are the axis', not the run's. In d, v is the condensation direction of the "
-    "data; A1 and A2 are the two inequalities of Assumption 1 (shares at which they hold).",
+    "condense and lose their rank; from the onset on queries and keys grow and lose "
+    "theirs. Dashed: predicted from the initial weights and the data. Time is "
+    "compressed on the grey ground: kinks at its edge are the axis', not the run's. "
+    "In d, v is the condensation direction of the data; A1 and A2 are the two "
+    "inequalities of Assumption 1 (shares at which they hold).",
     "loss": "Loss: flat until T*, a plateau, then the fall of stage 2.",
     "norms": "Frobenius norms: the outer weights blow up at T*, W_Q and W_K grow in stage 2.",
     "key_query_growth": "Where the theory stops: the linear key-query flow grows on where stage 2 "
