@@ -157,7 +157,7 @@ class Decoder(eqx.Module):
 
 
 def gaussian_layers(
-    key: Array,
+    key: Any,
     width: int,
     *,
     scale: float | None = None,
@@ -174,6 +174,7 @@ def gaussian_layers(
         hidden_width: feed-forward width m, 2d if not given.
         key_width: k, d if not given.
     """
+    checks.key("key", key)
     d = checks.integer("width", width)
     m = 2 * d if hidden_width is None else checks.integer("hidden_width", hidden_width)
     k = d if key_width is None else checks.integer("key_width", key_width)

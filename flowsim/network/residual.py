@@ -81,9 +81,10 @@ class ResidualTransformer(eqx.Module):
 
 
 def residual_parameters(
-    key: Array, width: int, *, scale: float, hidden_width: int | None = None
+    key: Any, width: int, *, scale: float, hidden_width: int | None = None
 ) -> ResidualParameters:
     """Independent N(0, ε²) weights; `scale` is ε, the hidden width m is d unless given."""
+    checks.key("key", key)
     d = checks.integer("width", width)
     m = d if hidden_width is None else checks.integer("hidden_width", hidden_width)
     scale = checks.positive("scale", scale)

@@ -24,7 +24,7 @@ def anchor_sequences(
     *,
     length: int = 10,
     rule: str = "synonymous",
-    key: Array | None = None,
+    key: Any = None,
 ) -> Sequences:
     """Sequences of keys with one anchor among all but the last position.
 
@@ -56,7 +56,7 @@ def anchor(
     *,
     length: int = 10,
     rule: str = "synonymous",
-    key: Array | None = None,
+    key: Any = None,
 ) -> Task:
     """The anchor function as a binary task: is the answer in the upper half of the keys (+1)?
 
@@ -73,5 +73,5 @@ def upper_half(answers: Any) -> Any:
     return np.where(np.asarray(answers) > (FIRST_KEY + LAST_KEY) // 2, 1.0, -1.0)
 
 
-def _key(key: Array | None) -> Array:
-    return jax.random.key(0) if key is None else key
+def _key(key: Any) -> Array:
+    return jax.random.key(0) if key is None else checks.key("key", key)

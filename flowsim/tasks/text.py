@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from flowsim import checks
 from flowsim.tasks.sequences import Sequences, host_generator
@@ -35,7 +34,7 @@ def text(
     samples: int = 1000,
     label: str | Collection[str] | None = None,
     vocabulary: int = 10_000,
-    key: Array | None = None,
+    key: Any = None,
 ) -> Task:
     """A UTF-8 text as a binary task: is the token after the window of a chosen class (+1)?
 
@@ -58,7 +57,7 @@ def text(
         ValueError: a file that is missing, empty or not UTF-8, a window longer than the text, a
             class that never or always occurs.
     """
-    key = jax.random.key(0) if key is None else key
+    key = jax.random.key(0) if key is None else checks.key("key", key)
     window_key, table_key = jax.random.split(key)
     book = _vocabulary(path, unit, vocabulary)
     data = text_sequences(path, length=length, samples=samples, vocabulary=book, key=window_key)
@@ -77,7 +76,7 @@ def text_sequences(
     length: int,
     samples: int,
     vocabulary: Vocabulary | None = None,
-    key: Array,
+    key: Any,
 ) -> Sequences:
     """Windows of a text with the token that follows each, drawn evenly from all places.
 
@@ -94,6 +93,7 @@ def text_sequences(
     """
     s = checks.integer("length", length)
     wanted = checks.integer("samples", samples)
+    checks.key("key", key)
     if vocabulary is None:
         stream, size = byte_numbers(path), BYTES
     else:

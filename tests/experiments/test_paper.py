@@ -27,12 +27,15 @@ TOY = {
     "task_samples": 30,
     "task_length": 4,
     "task_width": 4,
-    "scales": (1e-2, 3e-3),
+    "scales": (3e-3, 1e-3),
     "rates": (0.75, 1.5),
     "census_width": 4,
     "census_count": 2000,
     "residual_time": 20.0,
 }
+
+#: Figures of the gradient flow, whose claims hold at any size: their orders are theorems.
+THEORY = ("theorem2", "gelu", "silu", "logistic")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,8 @@ def lab():
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in WITH_TEXT])
-def test_every_figure_runs_and_states_its_claims(name, lab, tmp_path):
+def test_every_figure_runs_and_states_its_claims(name, lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "FORMATS", ("png",))
     (summary,) = running.run(name, lab, tmp_path)
     folder = tmp_path / name
     stored = json.loads((folder / "summary.json").read_text())
@@ -50,7 +54,9 @@ def test_every_figure_runs_and_states_its_claims(name, lab, tmp_path):
     assert [c["text"] for c in summary["claims"]] == [c["text"] for c in stored["claims"]]
     assert stored["claims"]
     assert stored["notes"]
-    for kind in ("png", "pdf", "csv", "md"):
+    if name in THEORY:
+        assert stored["held"], stored["claims"]
+    for kind in ("png", "csv", "md"):
         assert (folder / f"{name}.{kind}").stat().st_size > 0
     assert not list(tmp_path.rglob("*.partial*"))
 
@@ -60,6 +66,7 @@ def test_the_commands_text_names_what_failed(lab, tmp_path, capsys):
     assert main(["paper", "degeneracy", "--out", str(tmp_path / "p"), *pairs]) == 0
     out = capsys.readouterr().out
     assert "no start is degenerate beyond rounding" in out
+    assert (tmp_path / "p" / "degeneracy" / "degeneracy.pdf").stat().st_size > 0
     assert main(["paper", "degeneracy", "--out", str(tmp_path / "p"), *pairs]) == 2
     assert "overwrite" in capsys.readouterr().err
 

@@ -23,6 +23,8 @@ from flowsim.report.style import GREY, SPARE, TWO_COLUMNS, figure_style
 MOVED = 3.0
 RTOL = 1e-10
 NAMES = ("W_proj", "W_V", "W_1", "W_2", "W_Q", "W_K")
+#: As the other figures colour them.
+SHOWN = ("W_Q", "W_K", "W_V", "W_1", "W_2", "W_proj")
 
 
 class Doubled(eqx.Module):
@@ -93,8 +95,9 @@ def picture(rows: Any, run: Any, found: float | None) -> Any:
         left.set_title("First stage", loc="left")
         left.legend()
         norms = figures.curves.measured(run, _norms, None)
-        draw(run, norms, ax=right, ylabel=r"$\|W\|_F$", title="Norms", log=True, names=NAMES,
+        draw(run, norms, ax=right, ylabel=r"$\|W\|_F$", title="Norms", log=True, names=SHOWN,
              labels={"W_proj": "$W_{proj}$"})  # fmt: skip
+        right.set_xscale("symlog", linthresh=1)
     return [left, right]
 
 

@@ -12,6 +12,9 @@ from flowsim.experiments.paper.finding import Finding
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.experiments.paper.registry import chosen
 
+#: How pictures are saved.
+FORMATS = ("png", "pdf")
+
 
 def run(
     name: str,
@@ -59,7 +62,7 @@ def write(
 
     configuration.write(folder, lab.preset)
     if finding.picture is not None:
-        save_figure(finding.picture, folder, key)
+        save_figure(finding.picture, folder, key, FORMATS)
     if finding.rows:
         save_table(finding.rows, folder, key)
     sizes = dataclasses.asdict(lab.preset)

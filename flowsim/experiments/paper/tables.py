@@ -77,13 +77,12 @@ def draw_seeds(lab: Laboratory, *, ax: Any = None) -> Any:
     with figure_style():
         ax = axes_or_new(ax)
         for seed in lab.preset.seeds:
-            seen = lab.stages("tanh", seed)
+            seen = lab.stages("tanh", seed).early()
             for name in ("W_1", "W_Q"):
                 first = seed == lab.preset.seeds[0]
                 label = symbol(name) if first else "_"
                 style = curve_style(name) | {"marker": None, "linewidth": 0.8}
                 ax.plot(seen.run.times, seen.ranks[name], label=label, **style)
-        ax.set_xscale("symlog", linthresh=10)
         ax.set_xlim(left=0)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("optimiser steps")

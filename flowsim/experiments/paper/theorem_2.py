@@ -34,6 +34,14 @@ ORDERS = {
     "columns of W_1 to n": 1,
     "rows of W_1 to m": 1,
 }
+LABELS = {
+    "w to n": r"$w \to n$",
+    "W_2 to m": r"$W^{[2]} \to m$",
+    "columns of W_V to v": r"$W_V$ columns $\to v$",
+    "rows of W_V to n": r"$W_V$ rows $\to n$",
+    "columns of W_1 to n": r"$W^{[1]}$ columns $\to n$",
+    "rows of W_1 to m": r"$W^{[1]}$ rows $\to m$",
+}
 
 
 def figure(lab: Laboratory) -> Finding:
@@ -118,7 +126,7 @@ def draw(
     with figure_style():
         ax = axes_or_new(ax, height=3.0)
         for position, name in enumerate(ORDERS):
-            ax.loglog(shares, measured[name], label=name, **curve_style(name, position))
+            ax.loglog(shares, measured[name], label=LABELS[name], **curve_style(name, position))
         for position, (name, factor) in enumerate(factors.items()):
             style = prediction_style() | {"label": "_" if position else "predicted"}
             ax.loglog(shares, factor * (shares * T) ** ORDERS[name], **style)

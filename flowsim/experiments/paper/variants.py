@@ -9,7 +9,7 @@ import numpy as np
 
 from flowsim.experiments.paper.finding import Finding, claim, order
 from flowsim.experiments.paper.laboratory import Laboratory
-from flowsim.flows import Full, LeadingOrder
+from flowsim.flows import LeadingOrder
 from flowsim.integrate import Event, integrate, simulate
 from flowsim.integrate.simulate import Escape
 from flowsim.network import OneLayerTransformer
@@ -57,13 +57,12 @@ def row(lab: Laboratory, net: OneLayerTransformer, scale: float) -> dict[str, An
     kappa = float(net.kappa(lab.task))
     T = lab.blow_up_time(net.direction(lab.task)) / (kappa * scale)
     t1 = SHARE * T
-    full = integrate(Full(net, lab.task), theta0, t1, times=[t1], rtol=RTOL).final
+    stop = Event(Escape(jnp.log(STOP * jnp.sqrt(theta0.scale))), terminal=True)
+    times, events = [t1, BEYOND * T], {"stop": stop}
+    run = simulate(net, lab.task, theta0, t1=times[-1], times=times, events=events, rtol=RTOL)
+    full = jax.tree.map(lambda W: W[0], run.states)
     flow = LeadingOrder(lab.task, kappa, net.direction(lab.task))
     leading = integrate(flow, theta0, t1, times=[t1], rtol=RTOL).final
-    stop = Event(Escape(jnp.log(STOP * jnp.sqrt(theta0.scale))), terminal=True)
-    run = simulate(
-        net, lab.task, theta0, t1=BEYOND * T, times=[t1, BEYOND * T], events={"stop": stop}
-    )
     escape = run.event_times.get("escape")
     return {
         "scale": scale,
