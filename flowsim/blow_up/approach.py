@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from flowsim.blow_up import desingularised as ds
+from flowsim.blow_up import rounding
 from flowsim.blow_up.ending import (
     EARLY,
     OVERFLOW,
@@ -18,6 +19,7 @@ from flowsim.blow_up.ending import (
     conclusion,
     grain,
     judge,
+    stillness,
     vanishing,
 )
 from flowsim.blow_up.tail import empty
@@ -29,18 +31,36 @@ from flowsim.outcome import Outcome
 #: A step's error may grow as the remaining time falls below this share of the time elapsed: an
 #: error δ of the state costs T only δ (T − t). It never exceeds the second figure.
 LATE, LOOSEST = 1e-3, 1e-2
-#: Noise of a field that depends on t: units in the last place of t, over the time scale.
-NOISE_ULPS = 16
-#: Absolute tolerance in units in the last place of the whole state: rounding noise of an entry
-#: that should be zero.
-NOISE = 1 / 64
+#: Absolute tolerance of an entry in units in the last place of its own largest size so far (or of
+#: the whole state, where that is less).
+FADED_ULPS = 1 / 64
+#: Noise of the rate that was met is remembered, and forgotten by this factor in each step.
+FORGETTING = 0.5
+#: Whether the field vanishes for good is asked at so many times the time elapsed.
+AHEAD = 1e3
 #: First step in s, whose unit is the time scale of the start.
 FIRST_STEP = 0.01
 
 
-def follow(rate: Callable, y0: Any, t0: Any, span: Any, args: Any, rtol: Any, budget: Any) -> Found:
-    """The solution from y0 at t0 up to its blow-up, for at most `span`, in `budget` steps."""
-    place, around = ds.start(rate, t0, y0, span, args)
+def follow(
+    rate: Callable,
+    y0: Any,
+    t0: Any,
+    span: Any,
+    args: Any,
+    rtol: Any,
+    budget: Any,
+    ulps: Any,
+) -> Found:
+    """The solution from y0 at t0 up to its blow-up, for at most `span`, in `budget` steps.
+
+    Rounding counts as `ulps` units in the last place: what noise may do in a step is that large,
+    and each step moves the state on by as many, less one that it is rounded by anyway.
+    """
+    moving = ds.motion(rate, t0, y0, args)
+    place, around = ds.start(moving, t0, y0, span, args)
+    nowhere = jax.tree.map(jnp.zeros_like, y0)
+    scale = ds.time_scale(jnp.exp(place.log_sizes[2]), place)
     problem = stepper.Problem(
         rate=ds.Desingularised(rate),
         solver=solver_of("dopri8", rtol),
@@ -49,60 +69,71 @@ def follow(rate: Callable, y0: Any, t0: Any, span: Any, args: Any, rtol: Any, bu
         end=lambda first: jnp.full_like(t0, jnp.inf),
         times=None,
         rtol=rtol,
-        atol=_tolerance(place, rtol, jnp.zeros_like(t0)),
+        atol=place,
         max_steps=budget,
     )
     stepping = stepper.begin(problem, jnp.ones_like(t0), place, 1)
     stepping = eqx.tree_at(lambda s: s.t_next, stepping, jnp.full_like(t0, 1 + FIRST_STEP))
-    nowhere = jax.tree.map(jnp.zeros_like, y0)
     begun = Approach(
         stepping=stepping,
         clock=around.clock,
         tail=empty(t0),
-        scale=ds.time_scale(ds.motion(rate, t0, y0, args), place, around),
+        scale=scale,
         moved=nowhere,
         moved_early=nowhere,
+        origin=y0,
         largest=jax.tree.map(jnp.abs, y0),
+        growing=jnp.asarray(False),
+        noise=nowhere,
+        idle=jnp.zeros_like(stepping.accepted),
         overflow=jnp.asarray(False),
         code=jnp.where(budget > 0, stepping.outcome.code, Outcome.of("too_many_steps").code),
     )
     ended = jax.lax.while_loop(
-        lambda a: a.code == RUNNING, lambda a: _advance(rate, problem, y0, a), begun
+        lambda a: a.code == RUNNING, lambda a: _advance(rate, problem, y0, ulps, a), begun
     )
     return conclusion(rate, args, ended)
 
 
-def _tolerance(place: ds.Place, rtol: Any, of_time: Any) -> ds.Place:
-    """Absolute tolerances: rounding noise for y, all the freedom for the averages."""
-    noise = NOISE * jnp.finfo(rtol.dtype).eps * norm(place.y)
+def _tolerance(rtol: Any, now: Any, ulps: Any, a: Approach) -> ds.Place:
+    """Absolute tolerances: what the noise of the rate does in a step, and all the freedom for the
+    averages. An error of t is part of one of T, but not where noise makes it: what is true of g
+    is true of ẏ, so that the state has moved as far as t says."""
+    eps, place = jnp.finfo(rtol.dtype).eps, a.stepping.y
+    noise = jax.tree.map(lambda n: ulps * n, a.noise)
+    in_a_step = a.scale * jnp.exp(place.log_sizes[1])
+    size = norm(place.y)
+    faded = lambda n, x: in_a_step * n + FADED_ULPS * eps * jnp.minimum(x, size)  # noqa: E731
+    of_time = jnp.maximum(rtol * now, norm(noise) * a.scale)
     return ds.Place(
-        t=of_time,
-        y=jax.tree.map(lambda x: noise, place.y),
+        t=jnp.minimum(of_time, LOOSEST * a.scale),
+        y=jax.tree.map(faded, noise, a.largest),
         log_sizes=jnp.full_like(place.log_sizes, 0.1),
     )
 
 
-def _loosened(rtol: Any, now: Any, t: Any, scale: Any) -> Array:
-    """The tolerance here: looser near T, and nowhere finer than what t itself resolves."""
-    resolved = NOISE_ULPS * jnp.finfo(rtol.dtype).eps * jnp.abs(t)
-    loosened = jnp.maximum(rtol, jnp.maximum(LATE * rtol * now, resolved) / scale)
-    return jnp.minimum(loosened, jnp.maximum(LOOSEST, rtol))
+def _loosened(rtol: Any, now: Any, a: Approach) -> Array:
+    """The tolerance here: looser near T."""
+    late = jnp.where(a.growing, LATE * rtol * now / a.scale, 0)
+    return jnp.minimum(jnp.maximum(rtol, late), jnp.maximum(LOOSEST, rtol))
 
 
-def _advance(rate: Callable, problem: stepper.Problem, y0: Any, a: Approach) -> Approach:
+def _advance(rate: Callable, problem: stepper.Problem, y0: Any, ulps: Any, a: Approach) -> Approach:
     """One attempted step; what was gained goes to the clock."""
     around = eqx.tree_at(lambda x: x.clock, problem.args, a.clock)
     now, t = a.clock.since_start(a.stepping.y.t), a.clock.time(a.stepping.y.t)
-    looser = _loosened(problem.rtol, now, t, a.scale)
-    atol = _tolerance(a.stepping.y, looser, jnp.minimum(problem.rtol * now, LOOSEST * a.scale))
+    rtol = problem.rtol
+    looser, atol = _loosened(rtol, now, a), _tolerance(rtol, now, ulps, a)
     problem = eqx.tree_at(lambda p: (p.args, p.rtol, p.atol), problem, (around, looser, atol))
     missing = around.span - now
     before = _rebased(a.stepping, jnp.maximum(now, jnp.abs(t)) / a.scale, missing / a.scale)
     after = _not_past(missing, grain(now, t, a.scale), before, stepper.attempt(problem, before))
     clock = a.clock.advanced(after.y.t)
     after = eqx.tree_at(lambda s: s.y.t, after, jnp.zeros_like(after.y.t))
+    landed = after.accepted > before.accepted
     a = eqx.tree_at(lambda a: (a.stepping, a.clock), a, (after, clock))
-    return _observe(rate, eqx.tree_at(lambda x: x.clock, around, clock), y0, a)
+    around = eqx.tree_at(lambda x: x.clock, around, clock)
+    return _observe(rate, around, y0, looser, jnp.where(landed, ulps - 1, 0), a)
 
 
 def _rebased(s: stepper.Stepping, origin: Any, longest: Any) -> stepper.Stepping:
@@ -130,27 +161,48 @@ def _not_past(
     return jax.tree.map(lambda a, b: jnp.where(past, a, b), again, after)
 
 
-def _observe(rate: Callable, around: ds.Surroundings, y0: Any, a: Approach) -> Approach:
+def _observe(
+    rate: Callable, around: ds.Surroundings, y0: Any, rtol: Any, ulps: Any, a: Approach
+) -> Approach:
     """Notes what the tail needs, and whether the solve ends here."""
-    place = a.stepping.y
+    place, t = a.stepping.y, a.clock.time(a.stepping.y.t)
     now = a.clock.since_start(place.t)
-    moving = ds.motion(rate, a.clock.time(place.t), place.y, around.args)
-    scale = ds.time_scale(moving, place, around)
-    growth = moving.growth()
-    shrinking = 1 / jnp.where(growth != 0, growth, jnp.finfo(growth.dtype).tiny)
-    distance = jax.tree.map(lambda x, start: x - start, place.y, y0)
-    values = (now, shrinking, jnp.log(moving.norms[1]), jnp.log(ds.inner(distance, moving.rate)))
-    moved = jax.tree.map(lambda m, d: jnp.maximum(m, jnp.abs(d)), a.moved, distance)
-    early = scale > jnp.maximum(EARLY * now, 1e3 * vanishing(a.clock.time(place.t)))
-    later = Approach(
+    moving = ds.motion(rate, t, place.y, around.args)
+    scale = ds.time_scale(ds.pace(moving, place, around), place)
+    moved = jax.tree.map(lambda m, x, x0: jnp.maximum(m, jnp.abs(x - x0)), a.moved, place.y, y0)
+    grown = jax.tree.map(jnp.subtract, place.y, a.origin)
+    early = scale > jnp.maximum(EARLY * now, 1e3 * vanishing(t))
+    noise = _noise(rate, t, moving, around.args, a)
+    largest = jax.tree.map(lambda m, x: jnp.maximum(m, jnp.abs(x)), a.largest, place.y)
+    later = rate(t + AHEAD * now, place.y, around.args)
+    quiet, idle = stillness((moving.rate, later), place, largest, noise, rtol, now)
+    observed = Approach(
         stepping=a.stepping,
         clock=a.clock,
-        tail=a.tail.pushed(scale, *values),
+        tail=a.tail.pushed(scale, now, *moving.towards_blow_up(grown)),
         scale=scale,
         moved=moved,
-        moved_early=jax.tree.map(lambda m, e: jnp.where(early, m, e), moved, a.moved_early),
-        largest=jax.tree.map(lambda m, x: jnp.maximum(m, jnp.abs(x)), a.largest, place.y),
+        moved_early=_where(early, moved, a.moved_early),
+        origin=_where(early, place.y, a.origin),
+        largest=largest,
+        growing=moving.growth() > 0,
+        noise=noise,
+        idle=jnp.where(idle & (moving.growth() < 0), a.idle + 1, 0),
         overflow=jnp.max(moving.norms) > OVERFLOW * jnp.finfo(now.dtype).max,
         code=a.stepping.outcome.code,
     )
-    return eqx.tree_at(lambda a: a.code, later, judge(later, around, moving))
+    code = judge(observed, around, quiet)
+    y = rounding.forwards(place.y, moving.rate, ulps)
+    return eqx.tree_at(lambda a: (a.code, a.stepping.y.y), observed, (code, y))
+
+
+def _where(keep: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, old)
+
+
+def _noise(rate: Callable, t: Any, moving: ds.Motion, args: Any, a: Approach) -> Any:
+    """The noise of each entry of ẏ as a share of ⟨‖ẏ‖⟩: the largest met lately."""
+    place = a.stepping.y
+    unit = jnp.exp(-place.log_sizes[1])
+    met = rounding.noise(rate, t, place.y, moving.rate, args)
+    return jax.tree.map(lambda n, old: jnp.maximum(unit * n, FORGETTING * old), met, a.noise)

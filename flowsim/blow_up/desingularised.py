@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from flowsim.integrate.scales import norm
+from flowsim.integrate.scales import norm, rms
 
 #: Where nothing moves, a unit of s still is no more than this multiple of the time elapsed.
 FASTEST = 10
+#: The averages rise e-fold in a unit of s and fade so many times more slowly.
+FADING = 8
 
 
 class Clock(eqx.Module):
@@ -49,11 +51,11 @@ class Surroundings(eqx.Module):
 
 class Place(eqx.Module):
     """The state in desingularised time: the offset from the clock, the user's state, and the
-    logarithms of fading averages of ‖y‖ and ‖ẏ‖."""
+    logarithms of fading averages of ‖y‖, ‖ẏ‖ and the pace 1/g."""
 
     t: Float[Array, ""]
     y: Any
-    log_sizes: Float[Array, "2"]
+    log_sizes: Float[Array, "3"]
 
 
 class Motion(eqx.Module):
@@ -68,6 +70,15 @@ class Motion(eqx.Module):
         speed = jnp.where(self.norms[1] > 0, self.norms[1], 1)
         unit = jax.tree.map(lambda x: x / speed, self.rate)
         return inner(unit, jax.tree.map(lambda x: x / speed, self.bend))
+
+    def towards_blow_up(self, distance: Any) -> tuple[Array, Array, Array]:
+        """What a `Tail` keeps: 1/(d log‖ẏ‖/dt), log‖ÿ‖ and log d((y − y0)·ẏ)/dt."""
+        growth = self.growth()
+        lasting = 1 / jnp.where(growth != 0, growth, jnp.finfo(growth.dtype).tiny)
+        speed = jnp.where(self.norms[1] > 0, self.norms[1], 1)
+        far, bend = (jax.tree.map(lambda x: x / speed, tree) for tree in (distance, self.bend))
+        gain = 2 * jnp.log(speed) + jnp.log(1 + inner(far, bend))
+        return lasting, jnp.log(self.norms[2]), gain
 
 
 def inner(first: Any, second: Any) -> Float[Array, ""]:
@@ -85,13 +96,15 @@ def motion(rate: Callable, t: Any, y: Any, args: Any) -> Motion:
 
 
 class Desingularised(eqx.Module):
-    """dt/ds = g, dy/ds = g f(t, y) with 1/g² = (‖ẏ‖/⟨‖y‖⟩)² + (‖ÿ‖/⟨‖ẏ‖⟩)² + …
+    """dt/ds = g, dy/ds = g f(t, y), 1/g the root mean square of ⟨r⟩ and r,
+
+        r² = (‖ẏ‖/⟨‖y‖⟩)² + (‖ÿ‖/⟨‖ẏ‖⟩)² + …
 
     Near a blow-up g is proportional to T − t whether ‖y‖ grows algebraically or as a logarithm
     (then ‖ẏ‖ ~ 1/(T − t)), so that T − t falls like an exponential of s and no step can pass T.
-    ⟨·⟩ are fading averages, d log⟨a⟩/ds = (a² − ⟨a⟩²)/(a² + ⟨a⟩²): they keep g positive where a
-    component or its rate passes through zero; the dots limit g to t1 − t0 and to ten times the
-    time elapsed. Nothing here has a scale of its own.
+    ⟨·⟩ are fading averages, d log⟨a⟩/ds = (a² − ⟨a⟩²)/(a² + c⟨a⟩²): they keep g positive and even
+    where a component or its rate passes through zero; the dots limit g to t1 − t0 and to ten times
+    the time elapsed. Nothing here has a scale of its own.
     """
 
     rate: Callable
@@ -99,27 +112,33 @@ class Desingularised(eqx.Module):
     def __call__(self, s: Any, place: Place, around: Surroundings) -> Place:
         """The derivative with respect to s."""
         moving = motion(self.rate, around.clock.time(place.t), place.y, around.args)
-        g = time_scale(moving, place, around)
-        square = (moving.norms[:2] * jnp.exp(-place.log_sizes)) ** 2
-        lag = 1 - 2 / (1 + square)
+        here = pace(moving, place, around)
+        g = time_scale(here, place)
+        square = (jnp.append(moving.norms[:2], here) * jnp.exp(-place.log_sizes)) ** 2
+        lag = (square - 1) / (square + FADING)
         return Place(g, jax.tree.map(lambda f: g * f, moving.rate), lag)
 
 
-def time_scale(moving: Motion, place: Place, around: Surroundings) -> Float[Array, ""]:
-    """g, the local time scale of the solution."""
-    faded = jnp.exp(-place.log_sizes)
+def pace(moving: Motion, place: Place, around: Surroundings) -> Float[Array, ""]:
+    """r, how fast the solution changes here in its own measure."""
+    faded = jnp.exp(-place.log_sizes[:2])
     sizes = jnp.sqrt(1 + (moving.norms[:2] * faded) ** 2)
     ratios = (moving.norms[1:] * faded) / sizes
     idle = jnp.stack([around.unit + FASTEST * around.clock.since_start(place.t), around.span])
-    return 1 / norm(jnp.concatenate([ratios, 1 / idle]))
+    return norm(jnp.concatenate([ratios, 1 / idle]))
 
 
-def start(rate: Callable, t0: Any, y0: Any, span: Any, args: Any) -> tuple[Place, Surroundings]:
+def time_scale(pace: Any, place: Place) -> Float[Array, ""]:
+    """g, the local time scale of the solution."""
+    return 1 / rms(jnp.stack([pace, jnp.exp(place.log_sizes[2])]))
+
+
+def start(moving: Motion, t0: Any, y0: Any, span: Any, args: Any) -> tuple[Place, Surroundings]:
     """The start, at which zero sizes are replaced by what the other derivatives suggest.
 
     A start where y, ẏ and ÿ all vanish has no scale; its unit of time is 1 (or t1 − t0, if less).
     """
-    size, speed, bend = motion(rate, t0, y0, args).norms
+    size, speed, bend = moving.norms
     one = jnp.minimum(jnp.ones_like(span), span)
     safe = lambda x: jnp.where(x > 0, x, 1)  # noqa: E731
     by_bend = jnp.where(bend > 0, speed * (speed / safe(bend)), speed * one)
@@ -129,5 +148,7 @@ def start(rate: Callable, t0: Any, y0: Any, span: Any, args: Any) -> tuple[Place
     unit = jnp.where(speed > 0, size / safe(speed), jnp.where(bend > 0, size / by_bend, one))
     speed = jnp.where(speed > 0, speed, by_bend)
     zero = jnp.zeros_like(t0)
-    place = Place(zero, y0, jnp.log(jnp.stack([size, speed])))
-    return place, Surroundings(Clock(t0, zero, zero), unit, span, args)
+    around = Surroundings(Clock(t0, zero, zero), unit, span, args)
+    logs = jnp.log(jnp.stack([size, speed, jnp.ones_like(speed)]))
+    first = pace(moving, Place(zero, y0, logs), around)
+    return Place(zero, y0, logs.at[2].set(jnp.log(first))), around

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from flowsim.blow_up import desingularised as ds
-from flowsim.blow_up.tail import Tail, extrapolate, powers, shrinks
+from flowsim.blow_up.tail import Tail, beyond_powers, extrapolate, powers
 from flowsim.integrate import stepper
 from flowsim.integrate.scales import all_finite, norm
 from flowsim.outcome import Outcome
@@ -27,6 +27,9 @@ RESOLVED_ULPS = 1e4
 #: The state stands still if it would not move by so many units in the last place in all the time
 #: elapsed, and that is so many time scales of the start.
 STILL_ULPS, STILL_UNITS = 64, 100
+#: So does one whose rate decays and that has been within so many tolerances of a place where the
+#: rate vanishes for so many steps.
+IDLE, IDLE_STEPS = 8, 30
 #: ‖ẏ‖ ~ (T − t)^{−q−1}: from about q = 0 on its integral diverges; some entry of y must have
 #: grown by that factor since the time scale was the second figure's share of the time elapsed.
 LEAST_POWER, EARLY, GROWTH = -0.1, 1e-6, 1.1
@@ -56,7 +59,11 @@ class Approach(eqx.Module):
     scale: Float[Array, ""]
     moved: Any  # largest |y − y0| so far
     moved_early: Any
+    origin: Any  # the state of that time
     largest: Any  # largest |y| so far
+    growing: Bool[Array, ""]  # whether ‖ẏ‖ does
+    noise: Any  # of ẏ, as a share of ⟨‖ẏ‖⟩
+    idle: Int[Array, ""]  # steps for which it has stood as still as steps let it
     overflow: Bool[Array, ""]
     code: Int[Array, ""]
 
@@ -71,12 +78,13 @@ def grain(now: Any, t: Any, scale: Any) -> Array:
     return 4 * jnp.finfo(now.dtype).eps * (now + jnp.abs(t) + scale)
 
 
-def judge(a: Approach, around: ds.Surroundings, moving: ds.Motion) -> Array:
+def judge(a: Approach, around: ds.Surroundings, quiet: Any) -> Array:
     """How the solve ends here, or that it goes on; `blow_up`: its time scale has vanished."""
     now, t = a.clock.since_start(jnp.zeros_like(a.scale)), a.clock.time(jnp.zeros_like(a.scale))
     arrived = a.scale <= jnp.maximum(vanishing(now), vanishing(t))
     close = a.scale <= jnp.maximum(CLOSE * now, 16 * vanishing(t))
-    still = _still(a, moving, now) & (now > STILL_UNITS * around.unit)
+    still = quiet & (now > STILL_UNITS * around.unit) & (a.scale <= 2 * ds.FASTEST * now)
+    still = still | (a.idle >= IDLE_STEPS)
     code, running = a.code, a.code == RUNNING
     ended = around.span - now <= grain(now, t, a.scale)
     code = jnp.where(running & ended, Outcome.of("reached_end").code, code)
@@ -85,16 +93,23 @@ def judge(a: Approach, around: ds.Surroundings, moving: ds.Motion) -> Array:
     return jnp.where(running & a.overflow, Outcome.of("non_finite").code, code)
 
 
-def _still(a: Approach, moving: ds.Motion, now: Any) -> Array:
-    """Whether no entry would move by some units in its last place in all the time elapsed."""
-    eps = jnp.finfo(now.dtype).eps
+def stillness(
+    rates: tuple[Any, ...], place: ds.Place, largest: Any, noise: Any, rtol: Any, now: Any
+) -> tuple[Array, Array]:
+    """Whether no entry would move by some units in its last place in all the time elapsed, and
+    whether each is so few times `rtol` from where its rate vanishes that steps cannot better it."""
+    eps, speed = jnp.finfo(now.dtype).eps, jnp.exp(place.log_sizes[1])
 
-    def still(y, rate, largest):
+    def each(y, largest, noise, *rates):
         size = jnp.maximum(jnp.abs(y), eps * largest)
-        return jnp.all(jnp.abs(rate) * now <= STILL_ULPS * eps * size)
+        fastest = jnp.max(jnp.abs(jnp.stack(rates)), axis=0)
+        quiet = fastest * now <= STILL_ULPS * eps * size
+        idle = fastest <= IDLE * rtol / eps * speed * noise
+        return jnp.stack([jnp.all(quiet), jnp.all(quiet | idle)])
 
-    parts = jax.tree.map(still, a.stepping.y.y, moving.rate, a.largest)
-    return jnp.all(jnp.stack(jax.tree.leaves(parts)))
+    parts = jax.tree.map(each, place.y, largest, noise, *rates)
+    quiet, idle = jnp.all(jnp.stack(jax.tree.leaves(parts)), axis=0)
+    return quiet, idle
 
 
 def conclusion(rate: Callable, args: Any, a: Approach) -> Found:
@@ -104,19 +119,21 @@ def conclusion(rate: Callable, args: Any, a: Approach) -> Found:
     resolved = a.tail.scale > RESOLVED_ULPS * jnp.finfo(now.dtype).eps * now
     time = jnp.where(settled & resolved, time, now + a.scale)
     spread = jnp.where(settled & resolved, spread, 0) + jnp.where(a.overflow, 0, 4 * a.scale)
-    settled = settled & a.overflow
-    p, q = powers(a.tail, time)
+    p, q = powers(a.tail, time, a.clock.time(jnp.zeros_like(now)))
     unbounded = (q > LEAST_POWER) & (_growth(a) > GROWTH)
     vanished = a.code == SINGULAR
-    blows_up = settled | (vanished & unbounded)
-    huge = HUGE * jnp.finfo(now.dtype).max
-    slow = a.overflow & (norm(a.stepping.y.y) > huge) & ~shrinks(a.tail)
-    code = jnp.where(vanished, _singularity(rate, args, a), a.code)
-    code = jnp.where(slow, Outcome.of("reached_end").code, code)
+    late, late_spread, beyond, endless = beyond_powers(a.tail)
+    huge = a.overflow & (norm(a.stepping.y.y) > HUGE * jnp.finfo(now.dtype).max)
+    beyond = huge & beyond & ~settled
+    blows_up = (settled & a.overflow) | beyond | (vanished & unbounded)
+    stuck = vanished | (a.code == Outcome.of("step_too_small").code)
+    code = jnp.where(stuck, _singularity(rate, args, a), a.code)
+    code = jnp.where(huge & endless, Outcome.of("reached_end").code, code)
+    exponent = jnp.where(beyond, jnp.inf, _exponent(p, q))
     return Found(
-        elapsed=jnp.where(blows_up, time, jnp.inf),
-        tail_error=spread,
-        exponent=jnp.where(blows_up, _exponent(p, q), jnp.nan),
+        elapsed=jnp.where(blows_up, jnp.where(beyond, late, time), jnp.inf),
+        tail_error=jnp.where(beyond, late_spread, spread),
+        exponent=jnp.where(blows_up, exponent, jnp.nan),
         outcome=Outcome(jnp.where(blows_up, SINGULAR, code)),
         state=a.stepping.y.y,
         steps=a.stepping.accepted + a.stepping.rejected,
