@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flowsim.cli import main
-from flowsim.experiments.paper import presets, running
+from flowsim.experiments.paper import presets, registry, running
 from flowsim.experiments.paper.finding import order
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.experiments.paper.registry import FIGURES, WITH_TEXT
@@ -69,6 +69,17 @@ def test_the_commands_text_names_what_failed(lab, tmp_path, capsys):
     assert (tmp_path / "p" / "degeneracy" / "degeneracy.pdf").stat().st_size > 0
     assert main(["paper", "degeneracy", "--out", str(tmp_path / "p"), *pairs]) == 2
     assert "overwrite" in capsys.readouterr().err
+
+
+def test_all_leaves_a_folder_a_figure_and_a_line_a_claim(lab, tmp_path, monkeypatch):
+    few = {name: FIGURES[name] for name in ("degeneracy", "fig2c", "text")}
+    monkeypatch.setattr(registry, "FIGURES", few)
+    made = []
+    summaries = running.run("all", lab, tmp_path, notice=made.append)
+    assert made == ["degeneracy", "fig2c"]
+    lines = (tmp_path / "claims.csv").read_text().splitlines()
+    assert lines[0] == "figure,claim,held"
+    assert len(lines) == 1 + sum(len(s["claims"]) for s in summaries)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flowsim.experiments.paper.stages import EVENTS, MATRICES, Stages, condition
 from flowsim.observables import stability_along
 from flowsim.report import figures
 from flowsim.report.canvas import new_figure
-from flowsim.report.style import TWO_COLUMNS, figure_style
+from flowsim.report.style import TWO_COLUMNS, figure_style, symbol
 
 #: A family of Assumption 1 is satisfied where this share of its indices is.
 SATISFIED = 0.99
@@ -141,7 +141,7 @@ def draw_condition(seen: Stages, shares: Any, *, ax: Any = None) -> Any:
 def draw_stability(seen: Stages, matrix: str, *, ax: Any = None) -> Any:
     """Stability of one matrix's singular vectors."""
     seen = seen.early()
-    title = f"Singular vectors of {matrix.replace('_', '')}"
+    title = f"Singular vectors of {symbol(matrix)}"
     return figures.singular_vector_stability(seen.run, matrix, ax=ax, events=EVENTS, title=title)
 
 
