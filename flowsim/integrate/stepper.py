@@ -153,8 +153,9 @@ def attempt(problem: Problem, s: Stepping) -> Stepping:
     )
     size = jax.tree.map(lambda a, y: jnp.maximum(a, scales.rms(y)), s.size, y1)
     ratio = scales.error_ratio(error, s.y, y1, size, problem.rtol, problem.atol)
-    finite = scales.all_finite(y1) & (result == diffrax.RESULTS.successful)
-    ratio = jnp.where(finite & jnp.isfinite(ratio), ratio, jnp.inf)
+    finite = scales.all_finite(y1)
+    solved = finite & (result == diffrax.RESULTS.successful)
+    ratio = jnp.where(solved & jnp.isfinite(ratio), ratio, jnp.inf)
     one = jnp.ones_like(ratio)
     order: Any = solver.error_order(term)
     kept, _, t_next, _, controller_state, _ = controller().adapt_step_size(
