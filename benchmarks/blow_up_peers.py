@@ -1,23 +1,174 @@
 """Other solvers for a blow-up time, each in desingularised time, dt = ds/sqrt(1 + ‖w‖²).
 
-Every function prepares (compiles) one problem, scaled to about unit size, and returns a call that
-gives T*: the time at the first state beyond a size, plus 1/‖w‖ there.
+A `Problem`, scaled to about unit size, is prepared for a solver; the call that comes back takes a
+relative tolerance and gives T*: the time at the first state with ‖w‖ beyond FAR, plus 1/‖w‖ there.
+What is compiled is compiled by the first call.
 """
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: Where the Runge–Kutta codes stop, in units of the start: the rest is known to FAR⁻².
+#: Where these codes stop, in units of the start: the rest is known to FAR⁻³.
 FAR = 1e5
-RTOL, ATOL = 1e-9, 1e-12
+RTOL, ATOL_OVER_RTOL = 1e-9, 1e-3
 SPAN, MOST_STEPS = 1e3, 100_000
 
 
-def heyoka_reduced(q, p, alpha, D) -> Callable[[], float]:
-    """heyoka's Taylor integrator, tolerance 1e-16, on the reduced system in the eigenbasis of A.
+#: T* at a relative tolerance.
+Solver = Callable[..., float]
+
+
+class Problem(NamedTuple):
+    """dy/ds of y = (w, …, t) for a module `xp` of arrays (NumPy, jax.numpy, torch)."""
+
+    rate: Callable[[Any, Any], Any]
+    start: np.ndarray
+    #: The first entries of y, whose norm grows.
+    rows: int
+    scale: float
+
+    def far(self, y: Any, xp: Any = np) -> Any:
+        """log(‖w‖²/FAR²)."""
+        w = y[: self.rows]
+        return xp.log(w @ w) - 2 * float(np.log(FAR))
+
+    def blow_up(self, y: Any) -> float:
+        """T* from a far state."""
+        return float((y[-1] + 1 / np.linalg.norm(y[: self.rows])) / self.scale)
+
+
+def full_flow(W_v, W_1, W_2) -> Problem:
+    """The full matrix flow, h + hm + m unknowns, in coordinates that anyone would take."""
+    (h, m), theta = W_1.shape, np.concatenate([W_v, W_1.ravel(), W_2])
+    scale = np.linalg.norm(theta)
+
+    def rate(y, xp):
+        w, first, second = y[:h], y[h : h + h * m].reshape(h, m), y[h + h * m : -1]
+        parts = [first @ second, xp.outer(w, second).reshape(-1), first.T @ w, xp.ones_like(y[:1])]
+        return xp.concatenate(parts) / xp.sqrt(1 + w @ w)
+
+    return Problem(rate, np.append(theta / scale, 0.0), h, scale)
+
+
+def reduced_system(q, p, alpha, D) -> Problem:
+    """The Garnier system q̈ = (2‖q‖² − α − D) q (theory.md, section 4) in the eigenbasis of A:
+    2h unknowns, for a user who knows of it."""
+    scale = float(np.sqrt(q @ q + np.sqrt(p @ p) + np.abs(alpha).max() + abs(D)))
+    h, a = len(q), (alpha + D) / scale**2
+
+    def rate(y, xp):
+        x, v = y[:h], y[h : 2 * h]
+        u = x @ x
+        parts = [v, (2 * u - xp.asarray(a)) * x, xp.ones_like(y[:1])]
+        return xp.concatenate(parts) / xp.sqrt(1 + u)
+
+    return Problem(rate, np.concatenate([q / scale, p / scale**2, [0.0]]), h, scale)
+
+
+def by_scipy(problem: Problem, method: str) -> Solver:
+    """SciPy's `solve_ivp`; implicit methods difference their Jacobian themselves."""
+    from scipy.integrate import solve_ivp
+
+    def far(_, y):
+        return problem.far(y)
+
+    far.terminal = True
+
+    def call(rtol: float = RTOL) -> float:
+        found = solve_ivp(
+            lambda _, y: problem.rate(y, np), (0, SPAN), problem.start, method, events=far,
+            rtol=rtol, atol=ATOL_OVER_RTOL * rtol,
+        )  # fmt: skip
+        return problem.blow_up(found.y[:, -1])
+
+    return call
+
+
+def by_sundials(problem: Problem, method: str) -> Solver:
+    """SUNDIALS' CVODE through scikit-sundae: "Adams", or "BDF" with a dense Jacobian."""
+    from sksundae.cvode import CVODE
+
+    def rate(_, y, out):
+        out[:] = problem.rate(y, np)
+
+    def far(_, y, events):
+        events[0] = problem.far(y)
+
+    def call(rtol: float = RTOL) -> float:
+        solver = CVODE(
+            rate, method=method, rtol=rtol, atol=ATOL_OVER_RTOL * rtol, max_num_steps=MOST_STEPS,
+            eventsfn=far, num_events=1, **_matrix_free(method),
+        )  # fmt: skip
+        return problem.blow_up(solver.solve([0.0, SPAN], problem.start).y[-1])
+
+    return call
+
+
+def _matrix_free(method: str) -> dict[str, Any]:
+    """Adams' nonlinear equations are solved without a dense Jacobian of the full flow."""
+    return {"linsolver": "gmres"} if method == "Adams" else {}
+
+
+def by_diffrax(problem: Problem, solver: str) -> Solver:
+    """diffrax with PID control of the step, compiled."""
+    solve, start = jax.jit(diffrax_solve(problem, solver)), jnp.asarray(problem.start)
+    return lambda rtol=RTOL: problem.blow_up(np.asarray(solve(start, rtol)))
+
+
+def diffrax_solve(problem: Problem, solver: str) -> Callable[[Any, Any], Any]:
+    """The far state from a start at a tolerance, for `jit` and `vmap`."""
+    import diffrax
+
+    def far(t, y, args, **kwargs):
+        return problem.far(y, jnp) > 0
+
+    def solve(y0, rtol):
+        found = diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda s, y, args: problem.rate(y, jnp)),
+            getattr(diffrax, solver)(),
+            t0=0.0,
+            t1=SPAN,
+            dt0=1e-3,
+            y0=y0,
+            stepsize_controller=diffrax.PIDController(rtol=rtol, atol=ATOL_OVER_RTOL * rtol),
+            event=diffrax.Event(far),
+            max_steps=MOST_STEPS,
+        )
+        return found.ys[-1]
+
+    return solve
+
+
+def by_torchdiffeq(problem: Problem, method: str) -> Solver:
+    """torchdiffeq's Runge–Kutta methods with its own search for the event, uncompiled.
+
+    On one thread: more gain nothing at these sizes, and wait in loops that slow the others.
+    """
+    import torch
+    from torchdiffeq import odeint_event
+
+    torch.set_num_threads(1)
+    start = torch.tensor(problem.start)
+
+    def call(rtol: float = RTOL) -> float:
+        settings = {"method": method, "rtol": rtol, "atol": ATOL_OVER_RTOL * rtol}
+        with torch.no_grad():
+            _, states = odeint_event(
+                lambda s, y: problem.rate(y, torch), start, torch.zeros((), dtype=start.dtype),
+                event_fn=lambda s, y: problem.far(y, torch), **settings,
+            )  # fmt: skip
+        return problem.blow_up(states[-1].numpy())
+
+    return call
+
+
+def by_heyoka(q, p, alpha, D) -> Solver:
+    """heyoka's Taylor integrator on the reduced system in the eigenbasis of A.
 
     It stops at a terminal event, log‖q‖² = log 1e16.
     """
@@ -35,11 +186,14 @@ def heyoka_reduced(q, p, alpha, D) -> Callable[[], float]:
     system.append((hy.expression("t"), speed))
     start = np.concatenate([q / scale, p / scale**2, [0.0]])
     event = hy.t_event(hy.log(u) - np.log(1e16))
-    integrator = hy.taylor_adaptive(
-        system, start, t_events=[event], tol=1e-16, compact_mode=len(q) > 16
-    )
 
-    def call() -> float:
+    @cache
+    def compiled(tol):
+        settings = {"t_events": [event], "tol": tol, "compact_mode": len(q) > 16}
+        return hy.taylor_adaptive(system, start, **settings)
+
+    def call(tol: float = 1e-16) -> float:
+        integrator = compiled(tol)
         integrator.reset_cooldowns()
         integrator.time = 0.0
         integrator.state[:] = start
@@ -48,69 +202,3 @@ def heyoka_reduced(q, p, alpha, D) -> Callable[[], float]:
         return float((end[-1] + 1 / np.linalg.norm(end[: len(q)])) / scale)
 
     return call
-
-
-def _flat(W_v, W_1, W_2):
-    """(w, W_1, W_2, t) as one vector of about unit size, and the scale taken out."""
-    theta = np.concatenate([W_v, W_1.ravel(), W_2])
-    scale = np.linalg.norm(theta)
-    return np.concatenate([theta / scale, [0.0]]), scale
-
-
-def scipy_full(W_v, W_1, W_2) -> Callable[[], float]:
-    """SciPy's DOP853 on the full matrix flow."""
-    from scipy.integrate import solve_ivp
-
-    (h, m), (y0, scale) = W_1.shape, _flat(W_v, W_1, W_2)
-
-    def rate(_, y):
-        w, first, second = y[:h], y[h : h + h * m].reshape(h, m), y[h + h * m : -1]
-        parts = first @ second, np.outer(w, second).ravel(), first.T @ w, [1.0]
-        return np.concatenate(parts) / np.sqrt(1 + w @ w)
-
-    def far(_, y):
-        return np.log(y[:h] @ y[:h]) - 2 * np.log(FAR)
-
-    far.terminal = True
-
-    def call() -> float:
-        found = solve_ivp(rate, (0, SPAN), y0, "DOP853", events=far, rtol=RTOL, atol=ATOL)
-        end = found.y[:, -1]
-        return float((end[-1] + 1 / np.linalg.norm(end[:h])) / scale)
-
-    return call
-
-
-def diffrax_full(W_v, W_1, W_2, solver: str) -> Callable[[], float]:
-    """diffrax (`Tsit5` or `Dopri8`, PID control of the step) on the full matrix flow."""
-    import diffrax
-
-    scale = float(np.sqrt(sum(np.sum(a * a) for a in (W_v, W_1, W_2))))
-    y0 = (*(jnp.asarray(a / scale) for a in (W_v, W_1, W_2)), jnp.zeros(()))
-
-    def rate(s, y, args):
-        w, first, second, _ = y
-        g = 1 / jnp.sqrt(1 + w @ w)
-        parts = first @ second, jnp.outer(w, second), first.T @ w, jnp.ones(())
-        return tuple(g * part for part in parts)
-
-    def far(t, y, args, **kwargs):
-        return jnp.log(y[0] @ y[0]) > 2 * jnp.log(FAR)
-
-    @jax.jit
-    def solve(y0):
-        found = diffrax.diffeqsolve(
-            diffrax.ODETerm(rate),
-            getattr(diffrax, solver)(),
-            t0=0.0,
-            t1=SPAN,
-            dt0=1e-3,
-            y0=y0,
-            stepsize_controller=diffrax.PIDController(rtol=RTOL, atol=ATOL),
-            event=diffrax.Event(far),
-            max_steps=MOST_STEPS,
-        )
-        w, t = found.ys[0][-1], found.ys[3][-1]
-        return (t + 1 / jnp.linalg.norm(w)) / scale
-
-    return lambda: float(solve(y0))

@@ -1,15 +1,16 @@
-"""One blow-up time: flowsim against heyoka, SciPy, diffrax and the symmetric eigendecomposition.
+"""One blow-up time: flowsim against heyoka, SciPy, SUNDIALS, diffrax, torchdiffeq, and against the
+symmetric eigendecomposition.
 
     python -m benchmarks.blow_up_single [--toy] [--out FOLDER]
 
 All solvers of one problem are timed in turn, compiled and warm; `digits` are those of T* that agree
-with double-double references (`exact_times`). `first call` is a fresh process: the first answer,
-compilation included, the import apart.
+with double-double references (`exact_times`). "weights" is the full matrix flow, weights in, T*
+out; "reduced system" is the Garnier system in the eigenbasis of A, for flowsim too. Runge–Kutta and
+multistep codes run at rtol 1e-9, heyoka at 1e-16; Jacobians are theirs, so that implicit codes get
+the full flow up to h = 16 only.
 """
 
-import subprocess
-import sys
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -25,122 +26,97 @@ from benchmarks.exact_times import (
     short_gaussians,
 )
 
-REDUCED, FULL, LARGE = (16, 64), 256, 1024
+WIDTHS, TOY = (3, 16, 64, 256, 1024), (3,)
 SEED = 0
-FIRST_CALL = """
-import time
-began = time.perf_counter()
-import jax, numpy as np
-jax.config.update("jax_enable_x64", True)
-import flowsim as fs
-imported, used = time.perf_counter(), time.process_time()
-rng = np.random.default_rng(0)
-fs.blow_up_time(rng.normal(size={h}), rng.normal(size=({h}, {h})), rng.normal(size={h}))
-print(imported - began, time.perf_counter() - imported, time.process_time() - used)
-"""
+#: Up to here implicit codes take the full flow, and heyoka compiles in a few seconds.
+MOST_IMPLICIT, MOST_COMPILED = 16, 64
+#: Beyond, only the quickest code takes the full flow (DOP853 would take minutes).
+MOST_FULL = 256
+EXPLICIT = {"DOP853": peers.by_scipy, "LSODA": peers.by_scipy, "CVODE Adams": peers.by_sundials}
+IMPLICIT = {"Radau": peers.by_scipy, "CVODE BDF": peers.by_sundials}
+DIFFRAX = ("Tsit5", "Dopri8")
+TORCH = "pip install torchdiffeq, which brings PyTorch"
 
 
-def compared(problem: str, calls: dict, reference, rounds: int) -> list[dict[str, Any]]:
-    """One row a solver: milliseconds, how many times ours, correct digits."""
-    seconds = harness.medians(calls, rounds)
-    ours = seconds["flowsim"]
-    return [
-        {
-            "problem": problem,
-            "solver": name,
-            "ms": 1e3 * seconds[name],
-            "times ours": seconds[name] / ours,
-            "digits": None if reference is None else harness.digits(call(), *reference),
-        }
-        for name, call in calls.items()
-    ]
+def measure(toy: bool = False) -> Iterator[harness.Row]:
+    """All rows, by width."""
+    for h in TOY if toy else WIDTHS:
+        rounds, limit = (1, 0.1) if toy else (50, 3.0)
+        yield from reduced(h, rounds, limit)
+        yield from from_weights(h, rounds, limit)
+        if toy or h == max(WIDTHS):
+            yield from eigendecomposition(h, 1 if toy else 5)
 
 
-def left_out(problem: str, solver: str, why: str) -> dict[str, Any]:
-    """A row for a peer that is not there."""
-    return {"problem": problem, "solver": solver, "left out": why}
-
-
-def reduced(h: int, rounds: int) -> list[dict[str, Any]]:
-    """The same reduced system, in the eigenbasis of A, for flowsim and heyoka."""
+def reduced(h: int, rounds: int, limit: float) -> list[harness.Row]:
+    """The same reduced system, in the eigenbasis of A, for all."""
     from flowsim.blow_up import reduced_blow_up_time
 
     q, p, A, D = reduction(*short_gaussians(SEED, h, h))
     alpha, basis = np.linalg.eigh(A)
     system = basis.T @ q, basis.T @ p, alpha, np.float64(D)
+    calls: harness.Calls = {harness.OURS: lambda: float(reduced_blow_up_time(*system).time)}
+    absent = {}
+    if h <= MOST_COMPILED:
+        absent["heyoka"] = harness.missing("heyoka")
+        if absent["heyoka"] is None:
+            calls["heyoka"] = peers.by_heyoka(*system)
+    absent |= _added(calls, peers.reduced_system(*system), EXPLICIT | IMPLICIT)
     problem = f"reduced system, h = {h}"
-    calls = {"flowsim": lambda: float(reduced_blow_up_time(*system).time)}
-    why = harness.missing("heyoka")
-    if why is None:
-        calls["heyoka"] = peers.heyoka_reduced(*system)
-    rows = compared(problem, calls, exact_reduced_time(*system), rounds)
-    return rows if why is None else [*rows, left_out(problem, "heyoka", why)]
+    rows = harness.compared(problem, calls, rounds, exact_reduced_time(*system), limit)
+    return rows + _left_out(problem, absent)
 
 
-def from_matrices(h: int, rounds: int) -> list[dict[str, Any]]:
-    """The whole door, weights in, `BlowUp` out."""
+def from_weights(h: int, rounds: int, limit: float) -> list[harness.Row]:
+    """The full matrix flow: the whole door, weights in, `BlowUp` out."""
     weights = short_gaussians(SEED, h, h)
-    reference = exact_blow_up_time(*weights)
-    return compared(f"weights, h = m = {h}", {"flowsim": _door(weights)}, reference, rounds)
+    calls: harness.Calls = {harness.OURS: door(weights)}
+    flow, absent = peers.full_flow(*weights), {}
+    if h > MOST_FULL:
+        absent = _added(calls, flow, {"CVODE Adams": peers.by_sundials})
+    else:
+        absent = _added(calls, flow, EXPLICIT | (IMPLICIT if h <= MOST_IMPLICIT else {}))
+        calls |= {f"diffrax {name}": peers.by_diffrax(flow, name) for name in DIFFRAX}
+        absent["torchdiffeq dopri8"] = harness.missing("torchdiffeq", TORCH)
+        if absent["torchdiffeq dopri8"] is None:
+            calls["torchdiffeq dopri8"] = peers.by_torchdiffeq(flow, "dopri8")
+    problem = f"weights, h = m = {h}"
+    rows = harness.compared(problem, calls, rounds, exact_blow_up_time(*weights), limit)
+    return rows + _left_out(problem, absent)
 
 
-def full(h: int, rounds: int) -> list[dict[str, Any]]:
-    """flowsim against Runge–Kutta codes on the full matrix flow."""
-    weights = short_gaussians(SEED, h, h)
-    calls = {
-        "flowsim": _door(weights),
-        "DOP853": peers.scipy_full(*weights),
-        "diffrax Tsit5": peers.diffrax_full(*weights, "Tsit5"),
-        "diffrax Dopri8": peers.diffrax_full(*weights, "Dopri8"),
-    }
-    return compared(f"weights, h = m = {h}", calls, exact_blow_up_time(*weights), rounds)
-
-
-def large(h: int, rounds: int) -> list[dict[str, Any]]:
+def eigendecomposition(h: int, rounds: int) -> list[harness.Row]:
     """flowsim against the symmetric eigendecomposition of A alone."""
     weights = short_gaussians(SEED, h, h)
     A = reduction(*weights)[2]
     eigh, A_here = jax.jit(jnp.linalg.eigh), jnp.asarray(A)
     calls = {
-        "flowsim": _door(weights),
+        harness.OURS: door(weights),
         "eigh (NumPy)": lambda: np.linalg.eigh(A),
         "eigh (JAX)": lambda: eigh(A_here),
     }
-    problem = f"weights, h = m = {h}"
-    rows = compared(problem, calls, None, rounds)
-    rows[0]["digits"] = harness.digits(calls["flowsim"](), *exact_blow_up_time(*weights))
-    return rows
+    return harness.compared(f"T* against eigh of A, h = m = {h}", calls, rounds)
 
 
-def _door(weights):
+def door(weights: Any) -> Any:
+    """flowsim's call for some weights."""
     from flowsim.blow_up import blow_up_time
 
     return lambda: float(blow_up_time(*weights).time)
 
 
-def first_call(h: int) -> dict[str, Any]:
-    """Times of the import and of the first answer, in a fresh process; on a busy machine the
-    processor's is the one to read."""
-    command = [sys.executable, "-c", FIRST_CALL.format(h=h)]
-    began = time.perf_counter()
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    imported, answered, used = map(float, text.split())
-    return {
-        "problem": f"first call, h = m = {h}",
-        "solver": "flowsim",
-        "ms": 1e3 * answered,
-        "processor ms": 1e3 * used,
-        "import ms": 1e3 * imported,
-        "process ms": 1e3 * (time.perf_counter() - began),
-    }
+def _added(calls: harness.Calls, problem: peers.Problem, makers: dict) -> dict[str, str | None]:
+    """Add each solver that is installed; why the others are not."""
+    absent = {}
+    for name, maker in makers.items():
+        absent[name] = harness.missing("sksundae" if maker is peers.by_sundials else "scipy")
+        if absent[name] is None:
+            calls[name] = maker(problem, name.removeprefix("CVODE "))
+    return absent
 
 
-def measure(toy: bool = False) -> list[dict[str, Any]]:
-    """All rows."""
-    if toy:
-        return [*reduced(3, 2), *full(3, 1), *large(3, 1)]
-    rows = [row for h in REDUCED for row in reduced(h, 100) + from_matrices(h, 100)]
-    return [*rows, *full(FULL, 5), *large(LARGE, 5), first_call(8), first_call(FULL)]
+def _left_out(problem: str, absent: dict[str, str | None]) -> list[harness.Row]:
+    return [harness.left_out(problem, name, why) for name, why in absent.items() if why]
 
 
 if __name__ == "__main__":

@@ -1,45 +1,99 @@
-"""What the benchmarks share: timing in turn, the machine, results as JSON and as a table."""
+"""What the benchmarks share: timing in turn, the machine, results as JSON and as a table.
+
+A benchmark is a module with `measure(toy)`, which yields rows (dictionaries), and a last line
+`harness.run(name, measure, __doc__)`. Rows that compare solvers of one problem have the columns
+problem, solver, ms, times ours, digits, first call ms; a peer that is absent has `left out`.
+"""
 
 import argparse
-import importlib.metadata
-import importlib.util
+import importlib
 import math
-import os
-import platform
-import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
+from benchmarks.machine import machine, peak_memory
 from flowsim import storage
 from flowsim.report import markdown_table
 
+Row = dict[str, Any]
+Calls = dict[str, Callable[[], Any]]
 RESULTS = Path(__file__).parent / "results"
-VERSIONS = ("flowsim", "jax", "jaxlib", "diffrax", "numpy", "scipy", "heyoka")
+#: The solver that all others are compared with.
+OURS = "flowsim"
 
 
-def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median wall seconds of each call. All are warmed up first; then every round times each once,
-    so that a busy machine slows all alike."""
-    for call in calls.values():
-        jax.block_until_ready(call())
+class Timing(NamedTuple):
+    """Wall seconds: of the first call, compilation included, and the median of later ones."""
+
+    first: float
+    median: float
+    answer: Any
+
+
+def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Wall seconds of one call, and what it returned."""
+    start = time.perf_counter()
+    answer = jax.block_until_ready(call())
+    return time.perf_counter() - start, answer
+
+
+def timings(calls: Calls, rounds: int, limit: float = math.inf) -> dict[str, Timing]:
+    """Each call once to warm up, then in rounds in which each is timed once, so that a busy machine
+    slows all alike. A call whose rounds have taken `limit` seconds sits out the rest."""
     found: dict[str, list[float]] = {name: [] for name in calls}
+    warm = {name: seconds_of(call) for name, call in calls.items()}
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
-            jax.block_until_ready(call())
-            found[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+            if not found[name] or sum(found[name]) < limit:
+                found[name].append(seconds_of(call)[0])
+    return {name: Timing(*(w[0], statistics.median(found[name]), w[1])) for name, w in warm.items()}
 
 
-def missing(package: str) -> str | None:
-    """Why a peer is left out; None if it is there."""
-    found = importlib.util.find_spec(package) is not None
-    return None if found else f"{package} is not installed (the extra `bench` has it)"
+def medians(calls: Calls, rounds: int, limit: float = math.inf) -> dict[str, float]:
+    """Median wall seconds of each call, by `timings`."""
+    return {name: found.median for name, found in timings(calls, rounds, limit).items()}
+
+
+def compared(
+    problem: str,
+    calls: Calls,
+    rounds: int,
+    reference: tuple[float, float] | None = None,
+    limit: float = math.inf,
+) -> list[Row]:
+    """One row a solver; `reference` is what the calls should return, in two parts."""
+    found = timings(calls, rounds, limit)
+    ours = found[OURS].median
+    return [
+        {
+            "problem": problem,
+            "solver": name,
+            "ms": 1e3 * timing.median,
+            "times ours": timing.median / ours,
+            "digits": None if reference is None else digits(timing.answer, *reference),
+            "first call ms": 1e3 * timing.first,
+        }
+        for name, timing in found.items()
+    ]
+
+
+def left_out(problem: str, solver: str, why: str) -> Row:
+    """A row for a peer that is not there."""
+    return {"problem": problem, "solver": solver, "left out": why}
+
+
+def missing(package: str, hint: str = "the extra `bench` has it") -> str | None:
+    """Why a peer is left out; None if it can be imported."""
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        return f"no {package}: {error} ({hint})"
+    return None
 
 
 def digits(value: float, reference: float, rest: float = 0.0) -> float:
@@ -48,59 +102,41 @@ def digits(value: float, reference: float, rest: float = 0.0) -> float:
     return 0.0 if math.isnan(error) else -math.log10(max(error, 1e-17))
 
 
-def machine() -> dict[str, Any]:
-    """Processor, threads, how busy it is, and versions."""
-    versions = {}
-    for package in VERSIONS:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "usable_cores": len(os.sched_getaffinity(0)),
-        "thread_settings": {
-            name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "XLA_FLAGS")
-        },
-        "load_average": os.getloadavg()[0],
-        "device": jax.devices()[0].platform,
-        "python": platform.python_version(),
-        "versions": versions,
-    }
+def collected(rows: Iterable[Row], seconds: float = math.inf) -> Iterator[Row]:
+    """Rows until so many seconds have passed; then one more that says so."""
+    began = time.monotonic()
+    for row in rows:
+        yield row
+        if time.monotonic() - began > seconds:
+            yield left_out(
+                "what follows", "all", f"the {seconds:.0f} s of this benchmark are spent"
+            )
+            return
 
 
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def peak_memory() -> float:
-    """The largest resident size of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def save(name: str, rows: Sequence[dict[str, Any]], folder: Path) -> str:
+def save(name: str, rows: Iterable[Row], folder: Path, about: str = "") -> str:
     """Write `folder/name.json` and `folder/name.md`; the table."""
+    rows = list(rows)
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine(), "peak_memory_mib": peak_memory(), "rows": list(rows)}
+    record = {"about": about, "machine": machine(), "peak_memory_mib": peak_memory(), "rows": rows}
     storage.write_text(folder / f"{name}.json", storage.json_text(record) + "\n")
     table = markdown_table(rows)
     storage.write_text(folder / f"{name}.md", table + "\n")
     return table
 
 
-def run(name: str, measure: Callable[[bool], Sequence[dict[str, Any]]], about: str) -> None:
-    """The command line of one benchmark: `--toy` for tiny sizes, `--out` for another folder."""
+def run(name: str, measure: Callable[[bool], Iterable[Row]], about: str) -> Path | None:
+    """The command line of one benchmark; the folder of its results, if they are kept."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="folder of the results (toy ones: not kept)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after these")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    rows = measure(options.toy)
+    rows = list(collected(measure(options.toy), options.seconds))
     if options.toy and options.out is None:
         print(markdown_table(rows))
-    else:
-        print(save(name, rows, options.out or RESULTS))
+        return None
+    folder = options.out or RESULTS
+    print(save(name, rows, folder, about.strip()))
+    return folder

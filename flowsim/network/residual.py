@@ -59,7 +59,8 @@ class ResidualTransformer(eqx.Module):
 
     def __call__(self, theta: ResidualParameters, X: Float[Array, "n s d"]) -> Float[Array, "n"]:
         """Outputs f(X_i), shape (n,)."""
-        return sum(self.parts(theta, X))
+        by_X, by_attention, by_ffn = self.parts(theta, X)
+        return by_X + by_attention + by_ffn
 
     def parts(
         self, theta: ResidualParameters, X: Float[Array, "n s d"]
@@ -88,7 +89,7 @@ def residual_parameters(
     d = checks.integer("width", width)
     m = d if hidden_width is None else checks.integer("hidden_width", hidden_width)
     scale = checks.positive("scale", scale)
-    shapes = {"W_Q": (d, d), "W_K": (d, d), "W_V": (d, d)}
+    shapes: dict[str, tuple[int, ...]] = {"W_Q": (d, d), "W_K": (d, d), "W_V": (d, d)}
     shapes |= {"W_1": (d, m), "W_2": (m, d), "W_proj": (d,)}
     keys = jax.random.split(key, len(shapes))
     dtype = jnp.result_type(float)

@@ -13,6 +13,7 @@ from flowsim.experiments.paper.stages import (
     SHARE,
     Stages,
     by_matrix,
+    earlier,
 )
 from flowsim.report import figures
 
@@ -41,11 +42,6 @@ NOTE = (
     " Adam divides gradients by their size entry by entry, so W_V's columns line up with the signs "
     "of v rather than with v: for a Gaussian v that leaves a cosine of about sqrt(2/π) = 0.80."
 )
-
-
-def earlier(one: float | None, other: float | None) -> bool:
-    """Whether one time came, and before the other."""
-    return one is not None and one < (np.inf if other is None else other)
 
 
 def draw(seen: Stages, *, ax: Any = None) -> Any:

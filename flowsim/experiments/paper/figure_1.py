@@ -68,7 +68,7 @@ def moments(seen: Stages) -> dict[str, float | None]:
 
 def similarity_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
     """Mean |cos| between different rows, at the four moments."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, time in moments(seen).items():
         if time is not None:
             layer = seen.run.evaluate(time)
@@ -122,7 +122,7 @@ def rank_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
     halved = {
         name: times[np.flatnonzero(ranks[name] <= ranks[name][0] / 2)[:1]] for name in MATRICES
     }
-    when = {name: float(t[0]) if t.size else None for name, t in halved.items()}
+    when: dict[str, Any] = {name: float(t[0]) if t.size else None for name, t in halved.items()}
     at = int(np.searchsorted(times, np.inf if seen.onset is None else seen.onset))
     rows = [
         {"matrix": name, "start": ranks[name][0], "onset": ranks[name][min(at, len(times) - 1)],

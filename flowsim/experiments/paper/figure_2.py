@@ -79,7 +79,7 @@ def condition_claims(seen: Stages, shares: Any) -> tuple[list[Claim], list[dict[
                 "end": float(shares[name][-1]),
             }
         )
-    early = [row["satisfied from step"] for row in rows]
+    early: list[Any] = [row["satisfied from step"] for row in rows]
     text = f"every family of Assumption 1 holds for {SATISFIED:.0%} of its indices before the onset"
     limit = np.inf if seen.onset is None else seen.onset
     held = all(when is not None and when < limit for when in early)
@@ -101,7 +101,7 @@ def stability_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
                 "after the onset": float(both[~before].mean()) if (~before).any() else None,
             }
         )
-    still = {row["matrix"]: row["before the onset"] for row in rows}
+    still: dict[Any, Any] = {row["matrix"]: row["before the onset"] for row in rows}
     outer = [still[name] for name in ("W_V", "W_1", "W_2")]
     text = "before the onset singular vectors of W_Q and W_K stand still (mean |cos| ≥ 0.95)"
     quiet = [still[name] for name in ("W_Q", "W_K")]

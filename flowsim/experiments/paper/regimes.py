@@ -55,7 +55,7 @@ def row(lab: Laboratory, net: OneLayerTransformer, gamma: float) -> dict[str, An
     kappa = float(net.kappa(task))
     T = lab.blow_up_time(net.direction(task)) / (kappa * scale)
     plateau = find_plateau(net, task)
-    low = float(plateau.loss) if plateau.exists else 0.0
+    low = 0.0 if plateau.loss is None else float(plateau.loss)
     level = (1 - LEARNED) * float(net.loss(theta0, task)) + LEARNED * low
     events = {"learned": Event(LossBelow(net, task, jnp.asarray(level)), terminal=True)}
     run = simulate(net, task, theta0, t1=2 * T + PATIENCE / kappa, events=events, rtol=1e-7)

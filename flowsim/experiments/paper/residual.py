@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from flowsim.experiments.paper.finding import Finding, claim, order
 from flowsim.experiments.paper.laboratory import Laboratory
+from flowsim.experiments.paper.stages import earlier
 from flowsim.flows import Full
 from flowsim.integrate import Event, integrate
 from flowsim.network import ResidualTransformer, residual_parameters
@@ -82,10 +83,7 @@ def row(net: Any, task: Any, unit: Any, scale: float, t1: float) -> dict[str, An
 
 def first(times: dict[str, float | None], early: Any, late: Any) -> bool:
     """Whether all of the early ones came, before each of the late ones."""
-    found = [times[name] for name in early]
-    if any(time is None for time in found):
-        return False
-    return max(found) < min(np.inf if times[name] is None else times[name] for name in late)
+    return all(earlier(times[one], times[other]) for one in early for other in late)
 
 
 def picture(rows: Any, run: Any, found: float | None) -> Any:

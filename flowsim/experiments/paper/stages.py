@@ -66,7 +66,9 @@ class Stages:
         rows = int(np.sum(np.asarray(self.run.times) <= 2 * self.collapse))
         rows = max(rows, min(len(self.run), 3))
         curves = ("changes", "condensation", "ranks", "norms")
-        cut = {c: {k: x[:rows] for k, x in getattr(self, c).items()} for c in curves}
+        cut: dict[str, Any] = {
+            c: {k: x[:rows] for k, x in getattr(self, c).items()} for c in curves
+        }
         run = Trajectory(
             self.run.times[:rows],
             jax.tree.map(lambda W: W[:rows], self.run.states),
@@ -114,6 +116,11 @@ def by_matrix(seen: Stages) -> dict[str, np.ndarray]:
     return {name: seen.condensation[f"{name} {vectors}"] for name, vectors in NEURONS_OF.items()}
 
 
+def earlier(one: float | None, other: float | None) -> bool:
+    """Whether one time came, and before the other."""
+    return one is not None and one < (np.inf if other is None else other)
+
+
 def first(times: np.ndarray, holds: np.ndarray) -> float | None:
     """The first time at which something holds."""
     where = np.flatnonzero(holds)
@@ -142,7 +149,8 @@ def structure(training: Training) -> tuple[dict[str, np.ndarray], dict[str, np.n
     Rates are those of columns and rows against the matrix's own line, and of columns against v.
     One matrix at a time: those of one shape share their compiled code.
     """
-    rates, ranks = {}, {}
+    rates: dict[str, np.ndarray] = {}
+    ranks: dict[str, np.ndarray] = {}
     for name in MATRICES:
         run = Trajectory(
             training.run.times, getattr(training.run.states, name), training.run.outcome

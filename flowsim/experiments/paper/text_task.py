@@ -1,5 +1,7 @@
 """Both stages on a text: the theory on windows of a file that the user gives."""
 
+from typing import Any
+
 import jax
 
 from flowsim.compare import compare
@@ -18,7 +20,8 @@ TOLERANCE = 0.05
 def figure(lab: Laboratory) -> Finding:
     """Predicted and simulated stages on windows of bytes, labelled by whether a space follows."""
     preset, net = lab.preset, OneLayerTransformer()
-    task = text(lab.text, preset.task_width, length=preset.task_length, samples=preset.task_samples)
+    path: Any = lab.text
+    task = text(path, preset.task_width, length=preset.task_length, samples=preset.task_samples)
     theta0 = jax.tree.map(lambda W: preset.scales[0] * W, lab.unit_start())
     prediction = predict(net, task, theta0)
     run = simulate(net, task, theta0)

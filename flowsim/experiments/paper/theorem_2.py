@@ -54,7 +54,8 @@ def figure(lab: Laboratory) -> Finding:
     """
     task, start = lab.task, lab.unit_start()
     found = blow_up_time(*outer(start, task.direction))
-    T, n, m = float(found.time), found.value_direction, found.hidden_direction
+    T = float(found.time)
+    n, m = jnp.asarray(found.value_direction), jnp.asarray(found.hidden_direction)
     tau = T * np.geomspace(*RANGE, POINTS)
     flow = LeadingOrder(task, 1.0)
     run = integrate(flow, start, T - tau[-1], times=T - tau, rtol=RTOL)
