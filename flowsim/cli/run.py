@@ -46,8 +46,7 @@ def text(summary: dict[str, Any], out: str) -> str:
         f"results   {out}",
     ]
     lines[-1:-1] = [f"caution   {line}" for line in summary["cautions"].values()]
-    if not summary["trusted"]:
-        lines.insert(-1, "untrusted: the run failed, or its conserved quantities drifted")
+    lines[-1:-1] = [f"untrusted {why}" for why in summary["untrusted_because"]]
     return "\n".join(lines)
 
 

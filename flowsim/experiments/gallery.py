@@ -93,7 +93,8 @@ def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
         **_errors(summary["comparison"]),
         **{f"Assumption {k} holds from": t for k, t in summary["assumptions"]["since"].items()},
         "outcome": summary["outcome"],
-        "drift of conserved quantities": summary["conserved_drift"],
+        "drift of conserved matrices": summary["conserved_drift"],
+        "error of the energy balance": summary["energy_drift"],
     }
     config = setting.config
     page = report_page(
@@ -109,7 +110,7 @@ def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
 
 def _warning(summary: dict[str, Any]) -> str | None:
     """What stands above everything, in one line."""
-    lines = [] if summary["trusted"] else ["This run is not trusted: see its outcome."]
+    lines = [f"This run is not trusted: {why}." for why in summary["untrusted_because"]]
     lines += [f"Prediction: {line}." for line in summary["cautions"].values()]
     return " ".join(lines) or None
 

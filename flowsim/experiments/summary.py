@@ -6,6 +6,7 @@ import numpy as np
 
 from flowsim.compare import PredictionComparison
 from flowsim.experiments.setting import Setting
+from flowsim.integrate.simulate import DRIFT_CLASS
 from flowsim.observables.norms import norms
 from flowsim.observables.ranks import effective_rank
 from flowsim.predict import Prediction, assumptions
@@ -48,10 +49,12 @@ def summarise(
         "assumptions": assumptions_summary(setting, run),
         "outcome": run.outcome.name,
         "trusted": bool(run.trusted),
+        "untrusted_because": untrusted_because(run, config.rtol),
         "events": events,
         "final": final_summary(setting, run),
         "steps": {name: run.stats[name] for name in ("accepted", "rejected", "evaluations")},
         "conserved_drift": run.stats["conserved_drift"],
+        "energy_drift": run.stats["energy_drift"],
         "seconds": {"compile": run.stats["compile_seconds"], "run": run.stats["seconds"]},
     }
 
@@ -74,6 +77,21 @@ def blow_up_summary(
         "simulated": simulated,
         "relative_error": error,
     }
+
+
+def untrusted_because(run: Trajectory, rtol: float) -> list[str]:
+    """Which check a run that is not trusted broke, and by how much."""
+    if run.trusted:
+        return []
+    measured = {
+        "its conserved matrices drifted by": run.stats["conserved_drift"],
+        "the fall of its loss is off the integral of ‖∇L‖² by": run.stats["energy_drift"],
+    }
+    most = DRIFT_CLASS * rtol
+    limit = f"more than {DRIFT_CLASS:g} tolerances, {most:.2g}"
+    lines = [f"it ended as {run.outcome}"] if run.outcome.failed else []
+    # "not ≤": a drift that is no number breaks its limit too
+    return lines + [f"{what} {x:.2g}, {limit}" for what, x in measured.items() if not x <= most]
 
 
 def comparison_summary(

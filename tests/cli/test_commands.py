@@ -23,6 +23,8 @@ def test_run_leaves_a_whole_folder(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["outcome"] == "reached_end"
     assert summary["trusted"]
+    assert summary["untrusted_because"] == []
+    assert max(summary["conserved_drift"], summary["energy_drift"]) < 1e-3
     assert summary["blow_up"]["verdict"] == "proved"
     assert summary["blow_up"]["lower"] <= summary["blow_up"]["predicted"]
     assert summary["blow_up"]["predicted"] <= summary["blow_up"]["upper"]
@@ -137,6 +139,7 @@ def test_blowup_reads_files_and_writes_null_for_never(tmp_path, capsys):
 def test_a_failed_run_exits_with_1(tmp_path, capsys):
     assert main(["run", *SMALL, "max_steps=5", "--out", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "too_many_steps"
+    assert "not trusted: it ended as too_many_steps" in (tmp_path / "report.html").read_text()
 
 
 def test_info_names_versions(capsys):
