@@ -28,6 +28,7 @@ def add(subparsers: Any) -> None:
         epilog=EXAMPLE,
     )
     settings.add(parser, "flowsim.experiments.census:Starts", FLAGS)
+    parser.add_argument("--widths", metavar="H,H,…", help="instead: T* √h at several widths")
     parser.add_argument("--out", metavar="DIR", help="folder to keep results and to resume from")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute)
@@ -41,6 +42,8 @@ def execute(options: argparse.Namespace) -> int:
     from flowsim.experiments.census import census
 
     config = settings.resolved(options)
+    if options.widths is not None:
+        return over_widths(config, options)
     with Notice(config.count) as notice:
         found = census(**vars(config), out=options.out, notice=notice)
     if found is None:
@@ -48,6 +51,21 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     summary = found.summary()
     print(storage.json_text(summary) if options.json else text(summary, options.out))
+    return 0
+
+
+def over_widths(config: Any, options: argparse.Namespace) -> int:
+    """A census at each of the widths, as a table."""
+    from flowsim.experiments.widths import width_scaling
+    from flowsim.report import markdown_table
+
+    widths = settings.numbers("widths", options.widths, int) or ()
+    summary = width_scaling(widths, config.count, seed=config.seed, out=options.out)
+    if options.json:
+        print(storage.json_text(summary))
+    else:
+        limit = f"mean-field limit of T* sqrt(h): {summary['mean_field_limit']:.12g}"
+        print(f"{markdown_table(summary['widths'])}\n\n{limit}")
     return 0
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from flowsim import checks, storage
+from flowsim import storage
 from flowsim.cli import settings
 from flowsim.outcome import FAILURES
 
@@ -36,21 +36,11 @@ def execute(options: argparse.Namespace) -> int:
     from flowsim.experiments import descent_comparison
 
     for name, kind in LISTS.items():
-        setattr(options, name, numbers(name, getattr(options, name), kind))
+        setattr(options, name, settings.numbers(name, getattr(options, name), kind))
     config = settings.resolved(options)
     summary = descent_comparison.run(config, options.out, overwrite=options.overwrite)
     print(storage.json_text(summary) if options.json else text(summary, options.out))
     return int(summary["outcome"] in FAILURES)
-
-
-def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
-    """A list of numbers with commas between them."""
-    if text is None:
-        return None
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError as error:
-        raise checks.fail(name, "be numbers with commas between them", text) from error
 
 
 def text(summary: dict[str, Any], out: str | None) -> str:

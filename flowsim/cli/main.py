@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from flowsim.cli import blowup, census, compare, info, paper, run
+from flowsim.cli import blowup, census, compare, info, paper, run, seeds
 from flowsim.cli.parser import BadUsageError, build_parser, parse
 
-COMMANDS = (run, blowup, compare, census, paper, info)
+COMMANDS = (run, blowup, compare, census, seeds, paper, info)
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -21,6 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"flowsim: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except MemoryError as error:
+        print(f"flowsim: not enough memory: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except RuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):  # how JAX says it
+            raise
         print(f"flowsim: not enough memory: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:

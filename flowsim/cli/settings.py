@@ -8,6 +8,8 @@ import dataclasses
 from importlib import import_module
 from typing import Any
 
+from flowsim import checks
+
 #: Flags of commands that start a network: type and meaning.
 START: dict[str, tuple[type, str]] = {
     "task": (str, "digits (default), gaussian, anchor, text:FILE, or FILE.npz with X and y"),
@@ -51,3 +53,13 @@ def resolved(options: argparse.Namespace) -> Any:
     from flowsim.experiments import config
 
     return config.build(load(options.kind), given(options))
+
+
+def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
+    """A list of numbers with commas between them."""
+    if text is None:
+        return None
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError as error:
+        raise checks.fail(name, "be numbers with commas between them", text) from error

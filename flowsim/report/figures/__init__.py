@@ -5,6 +5,12 @@ from flowsim.report.figures.descent import descent_distances as descent_distance
 from flowsim.report.figures.descent import descent_lags as descent_lags
 from flowsim.report.figures.descent import descent_orders as descent_orders
 from flowsim.report.figures.descent import sharpness as sharpness
+from flowsim.report.figures.ensembles import energy_sign as energy_sign
+from flowsim.report.figures.ensembles import (
+    predicted_against_simulated as predicted_against_simulated,
+)
+from flowsim.report.figures.ensembles import survival_curve as survival_curve
+from flowsim.report.figures.ensembles import width_scaling as width_scaling
 from flowsim.report.figures.growth import change_rates as change_rates
 from flowsim.report.figures.growth import loss as loss
 from flowsim.report.figures.growth import norms as norms
