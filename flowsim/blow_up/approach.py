@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from flowsim.blow_up import desingularised as ds
 from flowsim.blow_up import rounding
@@ -42,33 +42,39 @@ AHEAD = 1e3
 FIRST_STEP = 0.01
 
 
+class Manner(eqx.Module):
+    """How exactly a solution is followed; one entry for each of several runs."""
+
+    #: Tolerance of the error of one step.
+    rtol: Float[Array, "..."]
+    #: The noise of the rate, in its own measure, that an error of one step may drown in.
+    noise: Float[Array, "..."]
+    #: Units in the last place of each entry by which each step moves on, the way it is going.
+    onwards: Float[Array, "..."]
+
+
 def follow(
     rate: Callable,
     y0: Any,
     t0: Any,
     span: Any,
     args: Any,
-    rtol: Any,
+    manner: Manner,
     budget: Any,
-    ulps: Any,
 ) -> Found:
-    """The solution from y0 at t0 up to its blow-up, for at most `span`, in `budget` steps.
-
-    Rounding counts as `ulps` units in the last place: what noise may do in a step is that large,
-    and each step moves the state on by as many, less one that it is rounded by anyway.
-    """
+    """The solution from y0 at t0 up to its blow-up, for at most `span`, in `budget` steps."""
     moving = ds.motion(rate, t0, y0, args)
     place, around = ds.start(moving, t0, y0, span, args)
     nowhere = jax.tree.map(jnp.zeros_like, y0)
     scale = ds.time_scale(jnp.exp(place.log_sizes[2]), place)
     problem = stepper.Problem(
         rate=ds.Desingularised(rate),
-        solver=solver_of("dopri8", rtol),
+        solver=solver_of("dopri8", manner.rtol),
         args=around,
         events={},
         end=lambda first: jnp.full_like(t0, jnp.inf),
         times=None,
-        rtol=rtol,
+        rtol=manner.rtol,
         atol=place,
         max_steps=budget,
     )
@@ -83,28 +89,28 @@ def follow(
         moved_early=nowhere,
         origin=y0,
         largest=jax.tree.map(jnp.abs, y0),
-        growing=jnp.asarray(False),
+        left=jnp.full_like(t0, jnp.inf),
         noise=nowhere,
         idle=jnp.zeros_like(stepping.accepted),
         overflow=jnp.asarray(False),
         code=jnp.where(budget > 0, stepping.outcome.code, Outcome.of("too_many_steps").code),
     )
     ended = jax.lax.while_loop(
-        lambda a: a.code == RUNNING, lambda a: _advance(rate, problem, y0, ulps, a), begun
+        lambda a: a.code == RUNNING, lambda a: _advance(rate, problem, y0, manner, a), begun
     )
     return conclusion(rate, args, ended)
 
 
-def _tolerance(rtol: Any, now: Any, ulps: Any, a: Approach) -> ds.Place:
+def _tolerance(manner: Manner, now: Any, a: Approach) -> ds.Place:
     """Absolute tolerances: what the noise of the rate does in a step, and all the freedom for the
     averages. An error of t is part of one of T, but not where noise makes it: what is true of g
     is true of ẏ, so that the state has moved as far as t says."""
-    eps, place = jnp.finfo(rtol.dtype).eps, a.stepping.y
-    noise = jax.tree.map(lambda n: ulps * n, a.noise)
+    eps, place = jnp.finfo(now.dtype).eps, a.stepping.y
+    noise = jax.tree.map(lambda n: manner.noise * n, a.noise)
     in_a_step = a.scale * jnp.exp(place.log_sizes[1])
     size = norm(place.y)
     faded = lambda n, x: in_a_step * n + FADED_ULPS * eps * jnp.minimum(x, size)  # noqa: E731
-    of_time = jnp.maximum(rtol * now, norm(noise) * a.scale)
+    of_time = jnp.maximum(manner.rtol * now, norm(noise) * a.scale)
     return ds.Place(
         t=jnp.minimum(of_time, LOOSEST * a.scale),
         y=jax.tree.map(faded, noise, a.largest),
@@ -114,16 +120,17 @@ def _tolerance(rtol: Any, now: Any, ulps: Any, a: Approach) -> ds.Place:
 
 def _loosened(rtol: Any, now: Any, a: Approach) -> Array:
     """The tolerance here: looser near T."""
-    late = jnp.where(a.growing, LATE * rtol * now / a.scale, 0)
+    late = LATE * rtol * now / jnp.maximum(a.scale, a.left)
     return jnp.minimum(jnp.maximum(rtol, late), jnp.maximum(LOOSEST, rtol))
 
 
-def _advance(rate: Callable, problem: stepper.Problem, y0: Any, ulps: Any, a: Approach) -> Approach:
+def _advance(
+    rate: Callable, problem: stepper.Problem, y0: Any, manner: Manner, a: Approach
+) -> Approach:
     """One attempted step; what was gained goes to the clock."""
     around = eqx.tree_at(lambda x: x.clock, problem.args, a.clock)
     now, t = a.clock.since_start(a.stepping.y.t), a.clock.time(a.stepping.y.t)
-    rtol = problem.rtol
-    looser, atol = _loosened(rtol, now, a), _tolerance(rtol, now, ulps, a)
+    looser, atol = _loosened(manner.rtol, now, a), _tolerance(manner, now, a)
     problem = eqx.tree_at(lambda p: (p.args, p.rtol, p.atol), problem, (around, looser, atol))
     missing = around.span - now
     before = _rebased(a.stepping, jnp.maximum(now, jnp.abs(t)) / a.scale, missing / a.scale)
@@ -133,7 +140,7 @@ def _advance(rate: Callable, problem: stepper.Problem, y0: Any, ulps: Any, a: Ap
     landed = after.accepted > before.accepted
     a = eqx.tree_at(lambda a: (a.stepping, a.clock), a, (after, clock))
     around = eqx.tree_at(lambda x: x.clock, around, clock)
-    return _observe(rate, around, y0, looser, jnp.where(landed, ulps - 1, 0), a)
+    return _observe(rate, around, y0, looser, jnp.where(landed, manner.onwards, 0), a)
 
 
 def _rebased(s: stepper.Stepping, origin: Any, longest: Any) -> stepper.Stepping:
@@ -170,7 +177,10 @@ def _observe(
     moving = ds.motion(rate, t, place.y, around.args)
     scale = ds.time_scale(ds.pace(moving, place, around), place)
     moved = jax.tree.map(lambda m, x, x0: jnp.maximum(m, jnp.abs(x - x0)), a.moved, place.y, y0)
-    grown = jax.tree.map(jnp.subtract, place.y, a.origin)
+    growth = moving.growth()
+    lasting = 1 / jnp.where(growth != 0, growth, jnp.finfo(growth.dtype).tiny)
+    beyond = jax.tree.map(jnp.subtract, place.y, a.origin)
+    values = now, lasting, jnp.log(moving.norms[2]), moving.log_gain(beyond)
     early = scale > jnp.maximum(EARLY * now, 1e3 * vanishing(t))
     noise = _noise(rate, t, moving, around.args, a)
     largest = jax.tree.map(lambda m, x: jnp.maximum(m, jnp.abs(x)), a.largest, place.y)
@@ -179,15 +189,15 @@ def _observe(
     observed = Approach(
         stepping=a.stepping,
         clock=a.clock,
-        tail=a.tail.pushed(scale, now, *moving.towards_blow_up(grown)),
+        tail=a.tail.pushed(scale, *values),
         scale=scale,
         moved=moved,
         moved_early=_where(early, moved, a.moved_early),
         origin=_where(early, place.y, a.origin),
         largest=largest,
-        growing=moving.growth() > 0,
+        left=jnp.where(growth > 0, lasting, jnp.inf),
         noise=noise,
-        idle=jnp.where(idle & (moving.growth() < 0), a.idle + 1, 0),
+        idle=jnp.where(idle & (growth < 0), a.idle + 1, 0),
         overflow=jnp.max(moving.norms) > OVERFLOW * jnp.finfo(now.dtype).max,
         code=a.stepping.outcome.code,
     )

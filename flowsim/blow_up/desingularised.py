@@ -71,14 +71,11 @@ class Motion(eqx.Module):
         unit = jax.tree.map(lambda x: x / speed, self.rate)
         return inner(unit, jax.tree.map(lambda x: x / speed, self.bend))
 
-    def towards_blow_up(self, distance: Any) -> tuple[Array, Array, Array]:
-        """What a `Tail` keeps: 1/(d log‖ẏ‖/dt), log‖ÿ‖ and log d((y − y0)·ẏ)/dt."""
-        growth = self.growth()
-        lasting = 1 / jnp.where(growth != 0, growth, jnp.finfo(growth.dtype).tiny)
+    def log_gain(self, distance: Any) -> Float[Array, ""]:
+        """log d(x·ẏ)/dt, x the distance that y has come from somewhere; x·ẏ feels no rotation."""
         speed = jnp.where(self.norms[1] > 0, self.norms[1], 1)
         far, bend = (jax.tree.map(lambda x: x / speed, tree) for tree in (distance, self.bend))
-        gain = 2 * jnp.log(speed) + jnp.log(1 + inner(far, bend))
-        return lasting, jnp.log(self.norms[2]), gain
+        return 2 * jnp.log(speed) + jnp.log(1 + inner(far, bend))
 
 
 def inner(first: Any, second: Any) -> Float[Array, ""]:

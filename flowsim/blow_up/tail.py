@@ -27,7 +27,7 @@ class Tail(eqx.Module):
     """The solution at nodes, each at half the time scale g of the one before; the newest last.
 
     Rows: the time elapsed; 1/(d log‖ẏ‖/dt), which is (T − t)/(p + 1) near a blow-up; log‖ÿ‖; the
-    logarithm of the derivative of (y − y0)·ẏ.
+    logarithm of the derivative of (y − y₁)·ẏ, y₁ the state at some time before.
     """
 
     rows: Float[Array, "4 nodes"]

@@ -9,27 +9,27 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from flowsim import checks
-from flowsim.blow_up.approach import Found, follow
+from flowsim.blow_up.approach import Found, Manner, follow
 from flowsim.integrate.arguments import check_rate, initial_state
 from flowsim.integrate.scales import norm
 from flowsim.outcome import Outcome
 
-#: The solution is computed twice; the tolerance of the result is this many times stricter than
-#: that of the run that it is compared with.
+#: The solution is computed again in a lax run, whose tolerance (and share of the noise of the rate)
+#: is this many times that of the result.
 STRICTER = 16
-#: To the lax run rounding is so many units in the last place, so that the two differ by more than
-#: what it does to T.
-LAX_ULPS = 8
+#: And once more in a run each step of which is rounded onwards by so many units in the last place.
+ONWARDS_ULPS = 8
 #: A blow-up whose T − t₀ is uncertain by more than this share is none that was found; a steady
 #: state must be the same in both runs to this share of its size.
 DOUBTFUL = 0.1
-#: Least share of the strict tolerance that T is uncertain by, should the two agree by chance.
-LEAST = 0.1
+#: T − t0 is never called more certain than this share of `rtol`, should the two agree by chance.
+LEAST = 0.25
 #: Neither run asks for more than this many units in the last place.
 FLOOR_ULPS = 100
 #: Rounding of T − t₀, in units in the last place, and its growth with the number of steps.
 ROUNDING = 8
 
+TOO_SMALL = Outcome.of("step_too_small").code
 
 Scalar = Float[Array, "..."] | Float[np.ndarray, "..."] | np.floating
 Count = Int[Array, "..."] | Int[np.ndarray, "..."] | np.integer
@@ -74,9 +74,8 @@ def solve_to_blow_up(
 
     The solution is followed in desingularised time (`Desingularised`) until its own time scale
     is lost in the rounding of t, or until the numbers overflow; then T is read off the tail. It is
-    computed at two tolerances, the second time with more rounding; their difference, with the
-    tail's share, is `error`. Beside an equilibrium that is most of it: T of ẏ = y² − 1 from
-    1 + 1e-12 is known to 1e-4.
+    computed at two tolerances, and again with more rounding; the differences, with the tail's
+    share, are `error`. Rounding is most of it for a start beside an equilibrium.
 
     Args:
         rate: an object with `.rate(t, y, args)`, or such a function itself, that `jax.jvp` can
@@ -84,12 +83,12 @@ def solve_to_blow_up(
         y0: initial state, any pytree of real arrays.
         t1: how far to look. For time that runs backwards negate the field and t.
         rtol: tolerance of the error of one step against the size of each entry.
-        max_steps: attempted steps of each of the two solves, at most.
+        max_steps: attempted steps of each of the three runs, at most.
 
     Returns:
         `blow_up`; `reached_end` (t1, or growth beyond the largest number that is no faster than
         doubly exponential); `steady_state`; `step_too_small` (a singularity of the field at
-        which the state stays bounded, or an end that differs between the two runs: they lie on
+        which the state stays bounded, or an end that differs between the runs: they lie on
         either side of a separatrix, or T − t0 is uncertain by more than a tenth); `non_finite`
         (also growth beyond the largest number that is too slow to say whether it ends, as of
         ẏ = y log(y) log(log y)); `too_many_steps` (stiffness ends there). Growth faster than any
@@ -122,20 +121,21 @@ def solve_to_blow_up(
 
 @eqx.filter_jit
 def _solve(rate, y0, t0, span, args, rtol, max_steps) -> FieldBlowUp:
-    """The strict run first; the lax one only if there is an end to compare with."""
+    """The result first; the other two runs only if there is an end to compare with."""
     check_rate("rate", rate, t0, y0, args)
-    eps = jnp.finfo(t0.dtype).eps
-    strict = jnp.maximum(rtol / STRICTER, FLOOR_ULPS * eps)
+    strict = jnp.maximum(rtol / STRICTER, FLOOR_ULPS * jnp.finfo(t0.dtype).eps)
 
-    def run(budget, how):
-        found = follow(rate, y0, t0, span, args, how[0], budget, how[1])
+    def run(budget, manner):
+        found = follow(rate, y0, t0, span, args, manner, budget)
         ends = jnp.isfinite(found.elapsed) | (found.outcome == "steady_state")
         return jnp.where(ends, max_steps, 0), found
 
-    how = jnp.stack([strict, STRICTER * strict]), jnp.asarray([1, LAX_ULPS], t0.dtype)
-    _, both = jax.lax.scan(run, max_steps, how)
-    found, other = (jax.tree.map(lambda x: x[i], both) for i in range(2))  # noqa: B023
-    return _result(t0, found, other, strict, _agree(y0, found, other))
+    lax = jnp.asarray([1, STRICTER, 1], t0.dtype)
+    onwards = jnp.asarray([0, 0, ONWARDS_ULPS], t0.dtype)
+    _, runs = jax.lax.scan(run, max_steps, Manner(lax * strict, lax / STRICTER, onwards))
+    found, other, rounded = (jax.tree.map(lambda x: x[i], runs) for i in range(3))  # noqa: B023
+    agree = _agree(y0, found, other) & _agree(y0, found, rounded)
+    return _result(t0, found, other, rounded, strict, agree)
 
 
 def _agree(y0: Any, found: Found, other: Found) -> Array:
@@ -145,23 +145,26 @@ def _agree(y0: Any, found: Found, other: Found) -> Array:
     return (other.outcome == found.outcome) & (apart <= DOUBTFUL * size)
 
 
-def _result(t0: Array, found: Found, other: Found, rtol: Array, agree: Array) -> FieldBlowUp:
+def _result(
+    t0: Array, found: Found, other: Found, rounded: Found, rtol: Array, agree: Array
+) -> FieldBlowUp:
     eps = jnp.finfo(t0.dtype).eps
     time = t0 + found.elapsed
     steps = found.steps.astype(t0.dtype)
     rounding = eps * (jnp.abs(time) + ROUNDING * jnp.sqrt(steps) * found.elapsed)
     finite = jnp.isfinite(time)
-    difference = jnp.abs(jnp.where(finite, found.elapsed, 0) - other.elapsed)
-    difference = jnp.maximum(difference, LEAST * rtol * found.elapsed)
+    elapsed = jnp.where(finite, found.elapsed, 0)
+    difference = jnp.abs(elapsed - other.elapsed) + jnp.abs(elapsed - rounded.elapsed)
+    difference = jnp.maximum(difference, LEAST * STRICTER * rtol * elapsed)
     error = jnp.where(finite, difference + found.tail_error + rounding, jnp.inf)
     sure = error <= DOUBTFUL * found.elapsed
     unsure = (finite & ~sure) | ((found.outcome == "steady_state") & ~agree)
-    code = jnp.where(unsure, Outcome.of("step_too_small").code, found.outcome.code)
+    instead = jnp.where(other.outcome.failed, other.outcome.code, TOO_SMALL)
     return FieldBlowUp(
         time=jnp.where(sure, time, jnp.inf),
         error=jnp.where(sure, error, jnp.inf),
         exponent=jnp.where(sure, found.exponent, jnp.nan),
-        outcome=Outcome(code),
+        outcome=Outcome(jnp.where(unsure, instead, found.outcome.code)),
         state=found.state,
         steps=found.steps,
     )
