@@ -8,6 +8,7 @@ dtype but no value; there these checks look at shapes and dtypes alone, and a ba
 import difflib
 import math
 import numbers
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -88,6 +89,16 @@ def integer(name: str, value: Any, *, low: int = 1, high: int = LARGEST) -> int:
         raise fail(name, f"be an integer >= {low}", value)
     if value > high:
         raise fail(name, f"be an integer <= {high}", value)
+    return value
+
+
+def width(name: str, value: Any, *, low: int = 1) -> int:
+    """A width whose square matrix fits in the machine's memory: to ask for more is a slip, and
+    would take the whole machine before it fails."""
+    value = integer(name, value, low=low)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 8 * value**2 > memory:
+        raise fail(name, f"leave a square matrix that fits in {memory / 2**30:.3g} GiB", value)
     return value
 
 

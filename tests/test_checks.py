@@ -81,6 +81,14 @@ def test_integer():
             checks.integer("x", value)
 
 
+def test_widths_fit_in_memory():
+    assert checks.width("x", np.int32(3)) == 3
+    with pytest.raises(ValueError, match="x must be an integer >= 3; got 2"):
+        checks.width("x", 2, low=3)
+    with pytest.raises(ValueError, match=r"x must leave a square matrix that fits in .* GiB; got"):
+        checks.width("x", 2**31 - 1)
+
+
 def test_choice_names_the_nearest_word():
     assert checks.choice("x", "tanh", ["tanh", "gelu"]) == "tanh"
     with pytest.raises(ValueError, match=r"tanh, gelu \(did you mean 'tanh'\?\); got 'tahn'"):

@@ -29,7 +29,7 @@ def weights(cases: Cases) -> Iterator[tuple[Any, Any, Any]]:
         raise checks.fail("exactly one of input and width", "be given", given)
     if cases.input is not None:
         return iter([storage.load_weights(cases.input, name="input")])
-    h, count = checks.integer("width", cases.width), checks.integer("count", cases.count)
+    h, count = checks.width("width", cases.width), checks.integer("count", cases.count)
     key = jax.random.key(checks.seed("seed", cases.seed))
     return (gaussian_weights(key, i, h, h) for i in range(count))
 

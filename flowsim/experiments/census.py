@@ -163,7 +163,7 @@ def source_of(
     m = h if hidden_width is None else checks.integer("hidden_width", hidden_width)
     seed = checks.seed("seed", seed)
     if checks.choice("source", source, SOURCES) == "matrices":
-        return GaussianMatrices(h, m, seed)
+        return GaussianMatrices(checks.width("width", h), checks.width("hidden_width", m), seed)
     return GaussianChains(h, m, seed, None if lanes is None else checks.integer("lanes", lanes))
 
 

@@ -58,7 +58,7 @@ def key_query_matrix(
     """
     beta = checks.array("beta", beta, ndim=1)
     checks.same_size("beta", beta.size, "a token of the task", task.width)
-    k = task.width if key_width is None else checks.integer("key_width", key_width)
+    k = task.width if key_width is None else checks.width("key_width", key_width)
     values = task.X @ beta
     means = jnp.mean(values, axis=1, keepdims=True)
     pull = -net.margin_loss.derivative(net.slope * task.y * means[:, 0]) * task.y

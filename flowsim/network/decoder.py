@@ -86,7 +86,7 @@ class Decoder(eqx.Module):
         dtype: Any = jnp.float32,
     ):
         V = checks.integer("vocabulary", vocabulary, low=2)
-        d = checks.integer("width", width)
+        d = checks.width("width", width)
         self.heads = checks.integer("heads", heads)
         if d % self.heads:
             raise checks.fail("heads", f"divide the width, {d}", heads)
@@ -175,9 +175,9 @@ def gaussian_layers(
         key_width: k, d if not given.
     """
     checks.key("key", key)
-    d = checks.integer("width", width)
-    m = 2 * d if hidden_width is None else checks.integer("hidden_width", hidden_width)
-    k = d if key_width is None else checks.integer("key_width", key_width)
+    d = checks.width("width", width)
+    m = 2 * d if hidden_width is None else checks.width("hidden_width", hidden_width)
+    k = d if key_width is None else checks.width("key_width", key_width)
     if (scale is None) == (rate is None):
         raise ValueError(f"exactly one of scale and rate must be given; got {scale=}, {rate=}")
     if rate is not None:

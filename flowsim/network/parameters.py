@@ -87,10 +87,10 @@ def gaussian_parameters(
         key_width, value_width, hidden_width: k, h and m.
     """
     checks.key("key", key)
-    d = checks.integer("width", width)
-    k = d if key_width is None else checks.integer("key_width", key_width)
-    h = d if value_width is None else checks.integer("value_width", value_width)
-    m = d if hidden_width is None else checks.integer("hidden_width", hidden_width)
+    d = checks.width("width", width)
+    k = d if key_width is None else checks.width("key_width", key_width)
+    h = d if value_width is None else checks.width("value_width", value_width)
+    m = d if hidden_width is None else checks.width("hidden_width", hidden_width)
     if (scale is None) == (rate is None):
         raise ValueError(f"exactly one of scale and rate must be given; got {scale=}, {rate=}")
     if rate is not None:

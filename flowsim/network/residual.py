@@ -86,8 +86,8 @@ def residual_parameters(
 ) -> ResidualParameters:
     """Independent N(0, ε²) weights; `scale` is ε, the hidden width m is d unless given."""
     checks.key("key", key)
-    d = checks.integer("width", width)
-    m = d if hidden_width is None else checks.integer("hidden_width", hidden_width)
+    d = checks.width("width", width)
+    m = d if hidden_width is None else checks.width("hidden_width", hidden_width)
     scale = checks.positive("scale", scale)
     shapes: dict[str, tuple[int, ...]] = {"W_Q": (d, d), "W_K": (d, d), "W_V": (d, d)}
     shapes |= {"W_1": (d, m), "W_2": (m, d), "W_proj": (d,)}

@@ -28,7 +28,7 @@ def digits(width: int = 16, *, key: Any = None) -> Task:
     Raises:
         ImportError: scikit-learn is not installed.
     """
-    d = checks.integer("width", width)
+    d = checks.width("width", width)
     rows, y = _images()
     key = jax.random.key(0) if key is None else checks.key("key", key)
     map_key, position_key = jax.random.split(key)

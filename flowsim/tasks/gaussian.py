@@ -36,7 +36,7 @@ def gaussian(samples: int = 200, length: int = 8, width: int = 16, *, key: Any =
     """
     n = checks.integer("samples", samples)
     s = checks.integer("length", length, low=2)
-    d = checks.integer("width", width, low=3)
+    d = checks.width("width", width, low=3)
     key = jax.random.key(0) if key is None else checks.key("key", key)
     frame_key, token_key = jax.random.split(key)
     planted = _frame(frame_key, d)

@@ -77,7 +77,7 @@ def host_generator(key: Array) -> np.random.Generator:
 
 def embedding(key: Array, vocabulary: int, width: int) -> Float[Array, "V d"]:
     """A fixed Gaussian embedding, entries N(0, 1/d): tokens of norm about one at every width d."""
-    d = checks.integer("width", width)
+    d = checks.width("width", width)
     draw = jax.random.normal(key, (vocabulary, d), dtype=jnp.result_type(float))
     return draw / jnp.asarray(d, draw.dtype) ** 0.5
 

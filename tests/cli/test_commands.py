@@ -189,6 +189,7 @@ def bad_files(tmp_path_factory):
         (["run", "--scale", "1e-320"], "scale must lie in (1e-100, 1e+100)"),
         (["run", "rate=-1"], "rate must be positive"),
         (["run", "--width", "99999999999999999999"], "width must be an integer <= "),
+        (["blowup", "--width", "9999999"], "width must leave a square matrix that fits in"),
         (["blowup", "--width", "0"], "width must be an integer >= 1"),
         (["blowup", "--width", "2", "--count", "0"], "count must be an integer >= 1"),
         (["blowup", "--input", "BAD/w.json"], "shapes must chain"),
@@ -207,6 +208,17 @@ def test_bad_input_is_one_line_and_exit_2(arguments, message, bad_files, tmp_pat
     assert main(arguments) == 2
     assert message in only_line(capsys)
     assert not out.exists() or not (out / "summary.json").exists()
+
+
+def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
+    from flowsim.experiments import cases
+
+    def exhausted(config):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nallocating 8 bytes.")
+
+    monkeypatch.setattr(cases, "solve", exhausted)
+    assert main(["blowup", "--width", "2"]) == 2
+    assert "not enough memory: RESOURCE_EXHAUSTED: Out of memory allocating" in only_line(capsys)
 
 
 def only_line(capsys) -> str:
