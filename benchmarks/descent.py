@@ -1,23 +1,22 @@
 """Discrete descent against the flow: orders, lags, evaluations at equal accuracy, cost of a step.
 
-    python benchmarks/descent.py [field] [orders] [accuracy] [step]
+    python -m benchmarks.descent [--toy] [--out FOLDER]
 
-Without arguments all four parts are run. `accuracy` asks for a relative error of 1e-4 of the whole
-state at the predicted blow-up time T*: the adaptive flow is run at ever smaller tolerances until
-it is met; the steps of gradient descent follow from its measured first-order error, which is
-shown for two learning rates. `step` compares descent steps with single gradients in turn, so that
-a busy machine slows both alike.
+`accuracy` asks for a relative error of 1e-4 of the whole state at the predicted blow-up time T*:
+the adaptive flow is run at ever smaller tolerances until it is met; the steps of gradient descent
+follow from its measured first-order error, which is shown for two learning rates. `step` compares
+descent steps with single gradients in turn, so that a busy machine slows both alike.
 """
 
-import statistics
-import sys
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gradient import problem, timed
 
 import flowsim as fs
+from benchmarks import harness
+from benchmarks.gradient import problem
 from flowsim.descent import running, stepping
 from flowsim.descent.methods import method_of
 from flowsim.descent.minimising import LossGradient
@@ -38,15 +37,17 @@ def decay(t, y, args):
     return -y
 
 
-def field() -> None:
+def field() -> Iterator[harness.Row]:
     """y' = y² to 1e6, and ½θ² at t = 1."""
     for eta in (0.1, 0.01, 0.001):
-        run = fs.descend(square, 1.0, learning_rate=eta, steps=round(2 / eta))
-        first = float(run.times[np.argmax(np.asarray(run.states) >= 1e6)])
-        print(f"y' = y², η = {eta:g}: 1e6 at t = {first:.4g}; {run.outcome}", end="; ")
-        print(f"diverged at step {run.stats.get('diverged_at_step')}", end="; ")
-        run = fs.descend(decay, 1.0, learning_rate=eta, steps=round(1 / eta))
-        print(f"½θ² at t = 1: {float(run.final):.6f} (flow {np.exp(-1):.6f})")
+        grown = fs.descend(square, 1.0, learning_rate=eta, steps=round(2 / eta))
+        fallen = fs.descend(decay, 1.0, learning_rate=eta, steps=round(1 / eta))
+        yield {
+            "what": f"by η = {eta:g}",
+            "y' = y² passes 1e6 at": float(grown.times[np.argmax(np.asarray(grown.states) >= 1e6)]),
+            "½θ² at t = 1": float(fallen.final),
+            "flow": float(np.exp(-1)),
+        }
 
 
 def errors(setting, at: float, steps: int, reference) -> float:
@@ -58,7 +59,7 @@ def errors(setting, at: float, steps: int, reference) -> float:
     return distance(run.final, reference)
 
 
-def orders() -> None:
+def orders() -> Iterator[harness.Row]:
     """Fitted orders at ¾ T*."""
     for name in TASKS:
         setting, time_star = checked(DescentStudy(task=name))
@@ -79,11 +80,11 @@ def orders() -> None:
                     "modified": distance(run.final, modified),
                 }
             )
-        found = {kind: f"{slope(rows, kind):.4f}" for kind in ("flow", "modified")}
-        print(f"{name}: slopes {found}")
+        found = {f"slope against {kind}": slope(rows, kind) for kind in ("flow", "modified")}
+        yield {"what": f"orders, {name}"} | found
 
 
-def accuracy() -> None:
+def accuracy() -> Iterator[harness.Row]:
     """Gradient evaluations for the same accuracy at T*."""
     for name in TASKS:
         setting, time_star = checked(DescentStudy(task=name))
@@ -97,16 +98,22 @@ def accuracy() -> None:
         steps = (4000, 8000)
         found = [errors(setting, time_star, k, exact) for k in steps]
         needed = steps[1] * found[1] / ACCURACY
-        print(
-            f"{name}: flow {evaluations} evaluations (rtol {rtol:.0e}, error "
-            f"{distance(run.final, exact):.1e}); descent errors {found[0]:.2e}, {found[1]:.2e} at "
-            f"{steps} steps, {needed:.0f} steps for {ACCURACY:g}: {needed / evaluations:.0f} times"
-        )
+        yield {
+            "what": f"accuracy, {name}",
+            "rtol of the flow": float(rtol),
+            "evaluations of the flow": evaluations,
+            "descent error, 4000 steps": found[0],
+            "descent error, 8000 steps": found[1],
+            "steps for 1e-4": round(needed),
+            "times the flow": needed / evaluations,
+        }
 
 
-def step(rounds: int = 9, steps: int = 8) -> None:
-    """A descent step of the d = 640 model over one gradient."""
-    flow, theta = problem(1000, 10, 640)
+def step(
+    sizes: tuple[int, int, int] = (1000, 10, 640), rounds: int = 9, steps: int = 8
+) -> Iterator[harness.Row]:
+    """A descent step over one gradient; n, s, d."""
+    flow, theta = problem(*sizes)
     gradient = jax.jit(lambda flow, theta: flow.rate(0.0, theta))
     descent = stepping.Problem(
         LossGradient(LossOfBatch(flow.net, flow.task)), method_of("sgd", theta.W_Q.dtype),
@@ -120,23 +127,23 @@ def step(rounds: int = 9, steps: int = 8) -> None:
         "gradient": lambda: [gradient(flow, theta) for _ in range(steps)],
         "descent": lambda: running._block(descent, start, targets, np.int32(1)),
     }
-    for call in calls.values():
-        jax.block_until_ready(call())
-    rows = [{name: timed(call) / steps for name, call in calls.items()} for _ in range(rounds)]
-    medians = {name: statistics.median(row[name] for row in rows) for name in calls}
-    ratio = statistics.median(row["descent"] / row["gradient"] for row in rows)
-    print(
-        f"d = 640, n = 1000: gradient {1e3 * medians['gradient']:.0f} ms, descent step "
-        f"{1e3 * medians['descent']:.0f} ms, median ratio {ratio:.2f}"
-    )
+    seconds = harness.medians(calls, rounds)
+    yield {
+        "what": "step, n = {}, s = {}, d = {}".format(*sizes),
+        "gradient ms": 1e3 * seconds["gradient"] / steps,
+        "step ms": 1e3 * seconds["descent"] / steps,
+        "step over gradient": seconds["descent"] / seconds["gradient"],
+    }
 
 
-def main() -> None:
-    jax.config.update("jax_enable_x64", True)
-    parts = {"field": field, "orders": orders, "accuracy": accuracy, "step": step}
-    for name in sys.argv[1:] or parts:
-        parts[name]()
+def measure(toy: bool = False) -> Iterator[harness.Row]:
+    """All parts."""
+    if toy:
+        yield from step((8, 3, 4), rounds=1)
+        return
+    for part in (field, orders, accuracy, step):
+        yield from part()
 
 
 if __name__ == "__main__":
-    main()
+    harness.run("descent", measure, __doc__)

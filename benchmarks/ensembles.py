@@ -1,40 +1,46 @@
-"""Throughput of ensembles against heyoka's batch mode and SciPy's DOP853.
+"""Throughput of ensembles against heyoka's batch mode, a loop of SciPy's DOP853, and diffrax.
 
-    python benchmarks/ensembles.py [--count 10000] [--widths 64,8] [--rounds 3]
+    python -m benchmarks.ensembles [--toy] [--out FOLDER]
 
-All solve the same reduced starts. heyoka (batch 8, tolerance 1e-16, one process a core) is timed in
-two ways: as the Garnier system in desingularised time, in one call, to beyond ‖q‖ = 1e5, which is
-what a user without section 5 of theory.md would do; and helped, step by step, until T* can
-be read off its own Taylor coefficients by the rule of the lanes (at h = 8 that reading, in NumPy,
-takes a good part of its time). SciPy solves the full flow
-(w, W_1, W_2) in desingularised time at rtol 1e-12, on a sample. Figures are CPU seconds a member
-of one core, so that a busy machine does not count; compilation is left out.
+All solve the same reduced starts, 10³ and 10⁴ of them. heyoka (batch 8, tolerance 1e-16) is timed
+in two ways: as the Garnier system in desingularised time, in one call, to beyond ‖q‖ = 1e5, which
+is what a user without section 5 of theory.md would do; and helped, step by step, until T* can be
+read off its own Taylor coefficients by the rule of the lanes (at h = 8 that reading, in NumPy,
+takes a good part of its time). SciPy and a plain `vmap` of diffrax's Dopri8 solve the full flow
+(w, W_1, W_2) in desingularised time at rtol 1e-12. Peers solve a sample (`members`). Figures are
+CPU seconds a member of one core, so that a busy machine does not count; compilation is left out.
 """
 
-import argparse
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import blow_up_peers as peers
+from benchmarks import harness
 from flowsim.ensemble.cache import lanes_for
 from flowsim.ensemble.chain import dense
 from flowsim.ensemble.gaussian import bidiagonal_weights, block_size, gaussian_chains
 from flowsim.ensemble.lanes import blow_up_times
-from flowsim.report import markdown_table
 
 BATCH = 8
 TARGET = 1e5
 #: Desingularised time in which every member of unit size gets beyond TARGET.
 FAR = 20.0
+RTOL = 1e-12
+WIDTHS, COUNTS = (64, 8), (1_000, 10_000)
+#: Members that peers solve, by width.
+HEYOKA, SCIPY, DIFFRAX = 400, 2, {64: 8, 8: 200}
 
 
-def cpu_seconds(call) -> float:
+def cpu_seconds(call: Callable[[], Any]) -> float:
     """CPU time of a call, in this process."""
     start = time.process_time()
-    call()
+    jax.block_until_ready(call())
     return time.process_time() - start
 
 
@@ -134,76 +140,86 @@ def heyoka_seconds(h: int, data, rounds: int) -> dict[str, tuple[float, np.ndarr
     return found
 
 
-def scipy_seconds(h: int, sample: int) -> float:
-    """CPU seconds a member of DOP853 on the full flow, in desingularised time."""
-    from scipy.integrate import solve_ivp
-
-    def rate(s, y):
-        w, W_1, W_2 = y[:h], y[h : h + h * h].reshape(h, h), y[h + h * h : -1]
-        parts = W_1 @ W_2, np.outer(w, W_2).ravel(), W_1.T @ w, [1.0]
-        return np.concatenate(parts) / np.sqrt(1 + w @ w)
-
-    starts = []
-    for i in range(sample):
+def full_problems(h: int, count: int) -> list[peers.Problem]:
+    """The full flow of the first starts."""
+    found = []
+    for i in range(count):
         key = jax.random.fold_in(jax.random.key(0), i)
         w, d, e, last = (np.asarray(x) for x in bidiagonal_weights(key, h, h))
         W_1 = np.diag(d) + np.diag(e[:-1], 1)
-        starts.append(np.concatenate([w, W_1.ravel(), last * np.eye(h)[0], [0.0]]))
-
-    def far(s, y):
-        return y[:h] @ y[:h] - (TARGET * h) ** 2
-
-    far.terminal = True
-
-    def call():
-        for y in starts:
-            scale = np.linalg.norm(y)
-            solve_ivp(rate, (0, 100), y / scale, "DOP853", rtol=1e-12, atol=1e-14, events=far)
-
-    return cpu_seconds(call) / sample
+        found.append(peers.full_flow(w, W_1, last * np.eye(h)[0]))
+    return found
 
 
-def row(h: int, count: int, rounds: int, peers: int) -> dict:
-    """One width: the lanes, heyoka in both ways, SciPy."""
+def scipy_seconds(h: int, sample: int) -> tuple[float, np.ndarray]:
+    """CPU seconds a member, and the times, of a loop of DOP853."""
+    solvers = [peers.by_scipy(problem, "DOP853") for problem in full_problems(h, sample)]
+    times: list[float] = []
+    seconds = cpu_seconds(lambda: times.extend(solve(RTOL) for solve in solvers))
+    return seconds / sample, np.array(times)
+
+
+def diffrax_seconds(h: int, sample: int, rounds: int) -> tuple[float, np.ndarray]:
+    """CPU seconds a member, and the times, of a plain `vmap` of Dopri8."""
+    problems = full_problems(h, sample)
+    solve = jax.jit(jax.vmap(peers.diffrax_solve(problems[0], "Dopri8"), in_axes=(0, None)))
+    starts = jnp.asarray(np.stack([problem.start for problem in problems]))
+    ends = np.asarray(solve(starts, RTOL))
+    seconds = statistics.median(cpu_seconds(lambda: solve(starts, RTOL)) for _ in range(rounds))
+    times = [problem.blow_up(end) for problem, end in zip(problems, ends, strict=True)]
+    return seconds / sample, np.array(times)
+
+
+def our_seconds(h: int, count: int, rounds: int) -> tuple[float, np.ndarray]:
+    """CPU seconds a member, and the times, of the lanes."""
     chains, lanes = starts(h, count), lanes_for(h)
     solve = jax.jit(blow_up_times, static_argnums=2)
-    times = np.asarray(jax.block_until_ready(solve(chains, jnp.asarray(count), lanes)).time)
-    data = in_eigenbases(chains, range(min(peers, count)))
-    ours, theirs = [], []
-    for _ in range(rounds):
-        call = lambda: jax.block_until_ready(solve(chains, jnp.asarray(count), lanes))  # noqa: E731
-        ours.append(cpu_seconds(call) / count)
-        theirs.append(heyoka_seconds(h, data, 1))
-    mine = statistics.median(ours)
-    far, helped = (statistics.median(t[name][0] for t in theirs) for name in ("far", "helped"))
-    scipy = scipy_seconds(h, 2)
-    compared = {
-        name: np.abs(theirs[0][name][1] / times[: len(data[0])] - 1).max() for name in theirs[0]
-    }
-    return {
-        "h": h,
-        "lanes": lanes,
-        "us a member (core)": 1e6 * mine,
-        "heyoka far / ours": far / mine,
-        "heyoka helped / ours": helped / mine,
-        "DOP853 / ours": scipy / mine,
-        "difference (far)": compared["far"],
-        "difference (helped)": compared["helped"],
-    }
+
+    def call() -> Any:
+        return solve(chains, jnp.asarray(count), lanes)
+
+    times = np.asarray(call().time)
+    return statistics.median(cpu_seconds(call) for _ in range(rounds)) / count, times
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--widths", default="64,8")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", type=int, default=400, help="members that heyoka solves")
-    options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    widths = [int(h) for h in options.widths.split(",")]
-    print(markdown_table([row(h, options.count, options.rounds, options.peers) for h in widths]))
+def rows_of(
+    h: int, counts: tuple[int, ...], sizes: tuple[int, int, int], rounds: int
+) -> Iterator[harness.Row]:
+    """One width: our lanes at every count, then samples by heyoka in both ways, diffrax, SciPy."""
+    in_batches, looped, mapped = sizes
+    problem = f"h = {h}, a member"
+    ours = [our_seconds(h, count, rounds) for count in counts]
+    times, mine = ours[-1][1], ours[-1][0]
+    found = {f"flowsim ({n})": (s, t) for n, (s, t) in zip(counts, ours, strict=True)}
+    why = harness.missing("heyoka")
+    if why is None:
+        data = in_eigenbases(starts(h, in_batches), range(in_batches))
+        heyoka = heyoka_seconds(h, data, rounds)
+        found |= {f"heyoka batch, {name}": pair for name, pair in heyoka.items()}
+    found["diffrax vmap Dopri8"] = diffrax_seconds(h, mapped, rounds)
+    found["DOP853 in a loop"] = scipy_seconds(h, looped)
+    for name, (seconds, theirs) in found.items():
+        size = len(theirs)
+        yield {
+            "problem": problem,
+            "solver": name,
+            "members": size,
+            "ms": 1e3 * seconds,
+            "times ours": seconds / mine,
+            "largest difference": float(np.max(np.abs(theirs[: len(times)] / times[:size] - 1))),
+        }
+    if why is not None:
+        yield harness.left_out(problem, "heyoka batch", why)
+
+
+def measure(toy: bool = False) -> Iterator[harness.Row]:
+    """All rows, by width."""
+    if toy:
+        yield from rows_of(2, (16,), (8, 1, 4), 1)
+        return
+    for h in WIDTHS:
+        yield from rows_of(h, COUNTS, (HEYOKA, SCIPY, DIFFRAX[h]), 3)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run("ensembles", measure, __doc__)

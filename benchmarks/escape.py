@@ -1,11 +1,13 @@
 """How the predicted blow-up time and the escape of the simulated network agree as ε → 0.
 
-    python -m benchmarks.escape
+    python -m benchmarks.escape [--toy] [--out FOLDER]
 
-prints the table of the README: digits, tanh, exponential loss, seed 0.
+makes the table of the README: digits, tanh, exponential loss, seed 0.
 """
 
-import jax
+from collections.abc import Iterator
+
+from benchmarks import harness
 
 SCALES = (1e-2, 1e-3, 1e-4)
 
@@ -31,13 +33,10 @@ def row(scale: float, seed: int = 0) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    from flowsim.report import markdown_table
-
-    jax.config.update("jax_enable_x64", True)
-    print(markdown_table([row(scale) for scale in SCALES]))
+def measure(toy: bool = False) -> Iterator[dict[str, float]]:
+    """One row a scale."""
+    return map(row, SCALES[:1] if toy else SCALES)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run("escape", measure, __doc__)

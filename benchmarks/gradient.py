@@ -1,6 +1,6 @@
 """One gradient of the full model against the machine's float64 matrix-product rate.
 
-    python benchmarks/gradient.py
+    python -m benchmarks.gradient [--toy] [--out FOLDER]
 
 Gradients and runs of ten products are timed in turn, so that a busy machine slows both alike;
 medians are compared.
@@ -10,12 +10,12 @@ given twice: for the products performed (`chain` may multiply two weights first)
 the formulas as they stand.
 """
 
-import statistics
-import time
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 
+from benchmarks import harness
 from flowsim.flows import Full
 from flowsim.network import OneLayerTransformer, gaussian_parameters
 from flowsim.network.products import factors_first
@@ -43,19 +43,6 @@ def gradient_flops(count, n: int, width: int) -> int:
     return count(*sizes, rows_move=False) + count(*sizes, rows_move=True)
 
 
-def timed(call) -> float:
-    start = time.perf_counter()
-    jax.block_until_ready(call())
-    return time.perf_counter() - start
-
-
-def medians(calls: dict, rounds: int) -> dict[str, float]:
-    for call in calls.values():
-        jax.block_until_ready(call())
-    rows = [{name: timed(call) for name, call in calls.items()} for _ in range(rounds)]
-    return {name: statistics.median(row[name] for row in rows) for name in calls}
-
-
 def problem(n: int, s: int, width: int):
     rng = np.random.default_rng(0)
     task = Task(rng.normal(size=(n, s, width)), np.where(rng.random(n) < 0.5, -1.0, 1.0))
@@ -63,7 +50,8 @@ def problem(n: int, s: int, width: int):
     return Full(OneLayerTransformer(), task), theta
 
 
-def measure(n: int, s: int, width: int, rounds: int) -> None:
+def measured(n: int, s: int, width: int, rounds: int) -> Iterator[harness.Row]:
+    """Shares by both counts, against products by JAX and by NumPy."""
     flow, theta = problem(n, s, width)
     rate = jax.jit(lambda flow, theta: flow.rate(0.0, theta))
     product = jax.jit(lambda a, b: a @ b)
@@ -71,30 +59,34 @@ def measure(n: int, s: int, width: int, rounds: int) -> None:
     rows_np, square_np = np.array(rows), np.array(square)
     calls = {
         "gradient": lambda: rate(flow, theta),
-        "product (jax)": lambda: [product(rows, square) for _ in range(PRODUCTS)],
-        "product (numpy)": lambda: [rows_np @ square_np for _ in range(PRODUCTS)],
+        "JAX": lambda: [product(rows, square) for _ in range(PRODUCTS)],
+        "NumPy": lambda: [rows_np @ square_np for _ in range(PRODUCTS)],
     }
-    seconds = medians(calls, rounds)
-    print(
-        f"n = {n}, s = {s}, d = k = h = m = {width}: {1e3 * seconds['gradient']:.2f} ms a gradient"
-    )
-    for name in ("product (jax)", "product (numpy)"):
+    seconds = harness.medians(calls, rounds)
+    for name in ("JAX", "NumPy"):
         speed = PRODUCTS * 2 * n * width**2 / seconds[name]
         performed, plain = (
-            100 * gradient_flops(count, n, width) / seconds["gradient"] / speed
+            gradient_flops(count, n, width) / seconds["gradient"] / speed
             for count in (chain_flops, plain_flops)
         )
-        print(
-            f"  {name}: {speed / 1e9:.1f} Gflop/s; share of the gradient {performed:.0f} % "
-            f"by the products performed, {plain:.0f} % by those of the formulas"
-        )
+        yield {
+            "problem": f"n = {n}, s = {s}, d = {width}",
+            "products by": name,
+            "gradient ms": 1e3 * seconds["gradient"],
+            "product Gflop/s": speed / 1e9,
+            "share, performed": performed,
+            "share, as written": plain,
+        }
 
 
-def main() -> None:
-    jax.config.update("jax_enable_x64", True)
-    measure(1000, 10, 640, ROUNDS)
-    measure(1797, 8, 16, 20 * ROUNDS)
+def measure(toy: bool = False) -> Iterator[harness.Row]:
+    """A wide model, which products limit, and the narrow one of the digits, which they do not."""
+    if toy:
+        yield from measured(8, 3, 4, 1)
+        return
+    yield from measured(1000, 10, 640, ROUNDS)
+    yield from measured(1797, 8, 16, 20 * ROUNDS)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run("gradient", measure, __doc__)

@@ -42,16 +42,23 @@ def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, answer
 
 
-def timings(calls: Calls, rounds: int, limit: float = math.inf) -> dict[str, Timing]:
+def timings(
+    calls: Calls, rounds: int, limit: float = math.inf, warm: Calls | None = None
+) -> dict[str, Timing]:
     """Each call once to warm up, then in rounds in which each is timed once, so that a busy machine
-    slows all alike. A call whose rounds have taken `limit` seconds sits out the rest."""
+    slows all alike. A call whose rounds have taken `limit` seconds sits out the rest; where a
+    call is long, `warm` holds short ones that compile the same."""
     found: dict[str, list[float]] = {name: [] for name in calls}
-    warm = {name: seconds_of(call) for name, call in calls.items()}
+    answers: dict[str, Any] = {}
+    first = {name: seconds_of(call)[0] for name, call in (warm or calls).items()}
     for _ in range(rounds):
         for name, call in calls.items():
             if not found[name] or sum(found[name]) < limit:
-                found[name].append(seconds_of(call)[0])
-    return {name: Timing(*(w[0], statistics.median(found[name]), w[1])) for name, w in warm.items()}
+                seconds, answers[name] = seconds_of(call)
+                found[name].append(seconds)
+    return {
+        name: Timing(first[name], statistics.median(found[name]), answers[name]) for name in calls
+    }
 
 
 def medians(calls: Calls, rounds: int, limit: float = math.inf) -> dict[str, float]:
@@ -130,6 +137,7 @@ def run(name: str, measure: Callable[[bool], Iterable[Row]], about: str) -> Path
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="folder of the results (toy ones: not kept)")
+    parser.add_argument("--large", action="store_true", help="the largest sizes too")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after these")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)

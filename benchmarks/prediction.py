@@ -10,6 +10,7 @@ Errors are ‖ΔW‖/‖W‖ at t − T in units of 1/κ and, for the onset, |Δ
 """
 
 import argparse
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from itertools import product
@@ -196,19 +197,22 @@ def main() -> None:
     parser.add_argument("modes", nargs="*", help=f"of {', '.join(modes)}; all if not given")
     parser.add_argument("--only", default="", help="cases with this word; other rows are kept")
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
-    parser.add_argument("--out", type=Path, default=harness.RESULTS, help="folder of the results")
+    parser.add_argument("--out", type=Path, help="folder of the results")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after these")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     warnings.simplefilter("ignore", UserWarning)
+    folder = options.out or harness.RESULTS
     if unknown := set(options.modes) - set(modes):
         parser.error(f"modes must be of {', '.join(modes)}; got {', '.join(unknown)}")
     for mode in options.modes or modes:
-        rows = kept(options.out / f"prediction_{mode}.json", options.only)
-        for row in modes[mode](options.toy, options.only):
+        rows = kept(folder / f"prediction_{mode}.json", options.only)
+        for row in harness.collected(modes[mode](options.toy, options.only), options.seconds):
             rows.append(row)
             print(row, flush=True)
-        rows.sort(key=lambda row: row["case"])
-        print(harness.save(f"prediction_{mode}", rows, options.out))
+        rows.sort(key=lambda row: row.get("case", "~"))
+        if not options.toy or options.out:
+            print(harness.save(f"prediction_{mode}", rows, folder, __doc__.strip()))
 
 
 if __name__ == "__main__":

@@ -6,26 +6,48 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks import blow_up_single, exact_times, harness
+from benchmarks import blow_up_single, exact_times, harness, work_precision
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return blow_up_single.measure(toy=True)
+    return list(blow_up_single.measure(toy=True))
 
 
 def test_every_solver_gives_the_same_time(rows):
     compared = [row for row in rows if row.get("digits") is not None]
-    assert {"flowsim", "DOP853", "diffrax Tsit5", "diffrax Dopri8"} <= {
-        row["solver"] for row in compared
-    }
+    expected = {"flowsim", "DOP853", "LSODA", "Radau", "diffrax Tsit5", "diffrax Dopri8"}
+    assert expected <= {row["solver"] for row in compared}
     for row in compared:
         assert row["digits"] > (15 if row["solver"] == "flowsim" else 7)
 
 
-def test_a_missing_peer_is_left_out_with_its_reason(monkeypatch):
-    monkeypatch.setattr(harness.importlib.util, "find_spec", lambda package: None)
-    assert "heyoka is not installed" in harness.missing("heyoka")
+def test_a_missing_peer_is_left_out_with_its_reason():
+    assert harness.missing("numpy") is None
+    assert "No module named 'no_such_peer'" in harness.missing("no_such_peer")
+
+
+def test_work_and_precision_are_drawn():
+    """Fewer than all solvers, two problems, one of them without a peer."""
+    rows = [
+        {"problem": problem, "solver": solver, "ms": 1.0 + i, "digits": 5.0 + i}
+        for problem in ("a", "b")
+        for solver, points in (("flowsim", 1), ("DOP853", 3))
+        for i in range(points)
+    ]
+    panels = work_precision.draw(rows).axes
+    assert [len(ax.lines) for ax in panels] == [2, 2]
+    assert list(panels[0].lines[1].get_ydata()) == [5.0, 6.0, 7.0]
+
+
+@pytest.mark.parametrize("form", [work_precision.FLOW, work_precision.REDUCED])
+def test_a_finer_tolerance_gives_more_digits(form):
+    solvers = list(work_precision.solvers(2, form, [1e-5, 1e-9]))
+    exact = exact_times.exact_blow_up_time(*exact_times.short_gaussians(work_precision.SEED, 2, 2))
+    coarse, fine = (
+        harness.digits(call(), *exact) for name, rtol, call in solvers if name == "DOP853"
+    )
+    assert fine > coarse + 2
 
 
 def test_results_are_json_and_a_table(rows, tmp_path):
