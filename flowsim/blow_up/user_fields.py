@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from flowsim import checks
 from flowsim.blow_up.approach import Found, Manner, follow
+from flowsim.blow_up.quick_compilation import quickly_compiled
 from flowsim.integrate.arguments import check_rate, initial_state
 from flowsim.integrate.scales import norm
 from flowsim.outcome import Outcome
@@ -119,7 +120,7 @@ def solve_to_blow_up(
     return found if checks.is_traced(found) else jax.tree.map(lambda x: np.asarray(x)[()], found)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _solve(rate, y0, t0, span, args, rtol, max_steps) -> FieldBlowUp:
     """The result first; the other two runs only if there is an end to compare with."""
     check_rate("rate", rate, t0, y0, args)

@@ -317,6 +317,13 @@ def test_vectors(name):
         assert found.exponent == pytest.approx(exponent, rel=2e-3)
 
 
+def test_a_field_that_closes_over_what_is_traced():
+    def time(power):
+        return solve_to_blow_up(lambda t, y, args: jnp.abs(y) ** power, 1.0).time
+
+    assert jax.jit(time)(3.0) == pytest.approx(0.5, rel=1e-8)
+
+
 def counted_square():
     count = [0]
 
