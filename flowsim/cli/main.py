@@ -1,5 +1,6 @@
 """Entry point: reads the command, turns double precision on, maps endings to exit codes."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def console() -> int:
     """`main` as the program `flowsim`: an interrupt ends it at once, since threads that still
     compile may not outlive the interpreter."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = main()
     if code == INTERRUPTED:
         sys.stdout.flush()
@@ -57,5 +60,6 @@ def configure_jax(cache: str | None) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """What an exception says, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """What an exception says, on one line that every terminal can show."""
+    text = str(error).encode("utf-8", errors="backslashreplace").decode()
+    return " ".join(text.split()) or type(error).__name__
