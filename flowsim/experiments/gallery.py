@@ -1,10 +1,8 @@
-"""The figures of a run and its report page."""
+"""The figures of a run and their captions."""
 
 from pathlib import Path
 from typing import Any
 
-from flowsim import storage
-from flowsim.experiments import config as configuration
 from flowsim.experiments.setting import Setting
 from flowsim.predict import Prediction
 from flowsim.trajectory import Trajectory
@@ -73,60 +71,3 @@ def draw(
     }
     for name, figure in drawn.items():
         save_figure(figure, folder / "figures", name, FORMATS)
-
-
-def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
-    """`report.html`: figures, comparison and configuration on one page."""
-    from flowsim.report import report_page
-
-    T, onset = summary["blow_up"], summary["onset"]
-    comparison = [
-        ("blow-up time T", T["predicted"], T["simulated"], T["relative_error"]),
-        ("onset of stage 2", *onset.values(), _relative(*onset.values())),
-    ]
-    facts = {
-        "bounds of T": f"{T['lower']} to {T['upper']} ({T['verdict']})",
-        "plateau": summary["plateau"]["loss"] if summary["plateau"]["exists"] else "none",
-        "final loss": summary["final"]["loss"],
-        "final effective rank of W_Q": summary["final"]["effective_ranks"]["W_Q"],
-        "prediction trusted until": summary["trusted_until"],
-        **_errors(summary["comparison"]),
-        **{f"Assumption {k} holds from": t for k, t in summary["assumptions"]["since"].items()},
-        "outcome": summary["outcome"],
-        "drift of conserved matrices": summary["conserved_drift"],
-        "error of the energy balance": summary["energy_drift"],
-    }
-    config = setting.config
-    page = report_page(
-        f"Two stages: {config.task}, ε = {setting.scale:g}, seed {config.seed}",
-        figures={name: (folder / f"figures/{name}.png", text) for name, text in CAPTIONS.items()},
-        comparison=comparison,
-        facts=facts,
-        configuration=configuration.to_toml(config),
-        warning=_warning(summary),
-    )
-    storage.write_text(folder / "report.html", page)
-
-
-def _warning(summary: dict[str, Any]) -> str | None:
-    """What stands above everything, in one line."""
-    lines = [f"This run is not trusted: {why}." for why in summary["untrusted_because"]]
-    lines += [f"Prediction: {line}." for line in summary["cautions"].values()]
-    return " ".join(lines) or None
-
-
-def _errors(comparison: dict[str, Any] | None) -> dict[str, Any]:
-    """Relative errors at T and the departures, as lines of the page."""
-    if comparison is None:
-        return {}
-    errors = {f"error of {k} at T": e for k, e in comparison["at_blow_up"].items()}
-    return errors | {
-        "prediction departs": comparison["departure"],
-        "linear key-query growth departs": comparison["linear_departure"],
-    }
-
-
-def _relative(predicted: float | None, simulated: float | None) -> float | None:
-    if predicted is None or simulated is None:
-        return None
-    return abs(simulated - predicted) / predicted

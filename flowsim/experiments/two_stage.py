@@ -9,7 +9,8 @@ from typing import Any
 from flowsim import storage
 from flowsim.compare.prediction import PredictionComparison, compare_prediction
 from flowsim.experiments import config as configuration
-from flowsim.experiments.gallery import FILES, draw, write_page
+from flowsim.experiments.gallery import FILES, draw
+from flowsim.experiments.run_page import write_page
 from flowsim.experiments.setting import Setting as Setting
 from flowsim.experiments.setting import TwoStage as TwoStage
 from flowsim.experiments.summary import summarise

@@ -1,6 +1,7 @@
 """Figures and tables: what leaves the house, on the right."""
 
 from flowsim.report import figures as figures
+from flowsim.report.canvas import new_figure as new_figure
 from flowsim.report.page import report_page as report_page
 from flowsim.report.saving import save_figure as save_figure
 from flowsim.report.style import figure_style as figure_style

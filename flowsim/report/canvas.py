@@ -14,13 +14,13 @@ HANDLE_LETTERS = 6
 
 
 def new_figure(width: float = ONE_COLUMN, height: float = 2.4) -> Any:
-    """An empty `Figure` with its own Agg canvas and constrained layout; sizes in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """An empty figure in constrained layout, known to no pyplot; sizes in inches.
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    A notebook shows it where it is the last line of a cell.
+    """
+    from flowsim.report.picture import Picture
+
+    return Picture(width, height)
 
 
 def axes_or_new(ax: Any, width: float = ONE_COLUMN, height: float = 2.4) -> Any:

@@ -224,3 +224,8 @@ def test_descents_are_labelled_in_steps(run):
 def test_a_blow_up_time_must_be_positive(run):
     with pytest.raises(ValueError, match="blow_up_time must be positive and finite"):
         figures.norms(run, blow_up_time=-1.0)
+
+
+def test_a_notebook_shows_a_figure_by_itself_without_pyplot(run):
+    figure = figures.norms(run).get_figure()
+    assert figure._repr_png_().startswith(b"\x89PNG")
