@@ -36,7 +36,7 @@ LATE, LOOSEST = 1e-3, 1e-2
 FADED_ULPS = 1 / 64
 #: Noise of the rate that was met is remembered, and forgotten by this factor in each step.
 FORGETTING = 0.5
-#: Whether the field vanishes for good is asked at so many times the time elapsed.
+#: Whether the field vanishes for good is asked at so many times the time elapsed, or at t1.
 AHEAD = 1e3
 #: First step in s, whose unit is the time scale of the start.
 FIRST_STEP = 0.01
@@ -184,7 +184,8 @@ def _observe(
     early = scale > jnp.maximum(EARLY * now, 1e3 * vanishing(t))
     noise = _noise(rate, t, moving, around.args, a)
     largest = jax.tree.map(lambda m, x: jnp.maximum(m, jnp.abs(x)), a.largest, place.y)
-    later = rate(t + AHEAD * now, place.y, around.args)
+    ahead = jnp.minimum(AHEAD * now, around.span - now)
+    later = rate(t + ahead, place.y, around.args)
     quiet, idle = stillness((moving.rate, later), place, largest, noise, rtol, now)
     observed = Approach(
         stepping=a.stepping,

@@ -22,7 +22,7 @@ CLOSE = 1e-10
 #: Sizes beyond this share of the largest number are an overflow; with a state beyond the second
 #: share it is the state that outgrew the numbers, else its rate.
 OVERFLOW, HUGE = 1e-12, 1e-40
-#: What is uncertain of a tail that was not extrapolated, in its own time scales.
+#: What is uncertain of the end of a tail, in its own time scales.
 LATE = 4
 #: The tail's nodes resolve T − t while their time scale is so many units in the last place of T.
 RESOLVED_ULPS = 1e4
@@ -120,8 +120,8 @@ def conclusion(rate: Callable, args: Any, a: Approach) -> Found:
     time, spread, settled = extrapolate(a.tail)
     resolved = a.tail.scale > RESOLVED_ULPS * jnp.finfo(now.dtype).eps * now
     time = jnp.where(settled & resolved, time, now + a.scale)
-    late = jnp.where(a.overflow, 0, LATE * jnp.maximum(a.scale, jnp.where(a.left < now, a.left, 0)))
-    spread = jnp.where(settled & resolved, spread, 0) + late
+    left = jnp.maximum(a.scale, jnp.where(a.left < now, a.left, 0))
+    spread = jnp.where(settled & resolved, spread, 0) + jnp.where(a.overflow, 0, LATE * left)
     p, q = powers(a.tail, time, a.clock.time(jnp.zeros_like(now)))
     unbounded = (q > LEAST_POWER) & (_growth(a) > GROWTH)
     vanished = a.code == SINGULAR

@@ -19,8 +19,8 @@ def quickly_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     Where the option is refused, in an error that names it, it is compiled as usual: inside of
     another transformation that only closures know of, or by an XLA that has no such option.
     """
-    usual = eqx.filter_jit(function)
-    quick = eqx.filter_jit(function, compiler_options={OPTION: False})
+    jit: Any = eqx.filter_jit
+    usual, quick = jit(function), jit(function, compiler_options={OPTION: False})
 
     def call(*arguments):
         if checks.is_traced(arguments) or jax.default_backend() != "cpu":
