@@ -70,7 +70,11 @@ def width_of(ax: Any) -> float:
 
 
 def legend_columns(labels: Sequence[str], letters: float) -> int:
-    """The largest number of legend columns that fit in so many letters (at least one)."""
+    """The largest number of legend columns that fit in so many letters (at least one).
+
+    >>> legend_columns(["$W_Q$", "$W_K$", "predicted"], 40)
+    3
+    """
     widths = [HANDLE_LETTERS + len(re.sub(r"\\[a-z]+|[$^_{}\\ ]", "", text)) for text in labels]
 
     def needed(columns: int) -> int:

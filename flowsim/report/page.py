@@ -17,7 +17,7 @@ img { max-width: 100%; height: auto; background: white; }
 .large img { max-width: none; width: 100%; min-width: 42rem; }
 figcaption { font-size: 0.9rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #8886; }
+th, td { text-align: left; padding: 0.25rem 0.5rem 0.25rem 0; border-bottom: 1px solid #8886; }
 td:first-child { min-width: 5rem; }
 dt { font-weight: bold; margin-top: 0.5rem; } dd { margin-left: 1rem; }
 pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8886; }

@@ -25,6 +25,12 @@ class Task(eqx.Module):
     Raises:
         ValueError: shapes that do not match, entries that are not finite, labels other than ±1, or
             S = 0, which leaves the condensation direction undefined.
+
+    >>> task = Task([[[1.0, 0.0], [3.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]], [1, -1])
+    >>> task.size, task.length, task.width
+    (2, 2, 2)
+    >>> task.direction.tolist(), float(task.strength)
+    ([1.0, 0.0], 1.0)
     """
 
     X: Float[Array, "n s d"]
