@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from flowsim import storage
 from flowsim.ensemble import shards
 from flowsim.ensemble.members import Members, joined
 from flowsim.ensemble.sources import Source, shard_size
@@ -79,4 +80,4 @@ def open_ensemble(folder: Path, source: Source, count: int, size: int) -> None:
     """Make the folder of an ensemble, or check that it is one of the same kind."""
     shards.adopt(folder, identity_of(source, count, size))
     if jax.process_count() == 1:
-        shards.without_leftovers(folder)
+        storage.remove_temporaries(folder)

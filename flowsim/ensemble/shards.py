@@ -10,7 +10,7 @@ import numpy as np
 
 from flowsim import checks, storage
 from flowsim.ensemble.members import Members
-from flowsim.storage.writing import TEMPORARY, unwritable
+from flowsim.storage.writing import unwritable
 
 IDENTITY = "census.json"
 FOLDER = "shards"
@@ -37,13 +37,6 @@ def adopt(folder: Path, identity: Mapping[str, Any]) -> None:
         (folder / FOLDER).mkdir(exist_ok=True)
     except OSError as error:
         raise unwritable("out", folder, error) from error
-
-
-def without_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-written (no other process may be at work)."""
-    for entry in (folder / FOLDER).iterdir():
-        if TEMPORARY.fullmatch(entry.name):
-            entry.unlink(missing_ok=True)
 
 
 def stored(folder: Path) -> dict[str, Any] | None:

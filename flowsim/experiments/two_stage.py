@@ -1,5 +1,6 @@
 """The whole run: one start through both stages, predicted, simulated, drawn and summarised."""
 
+import contextlib
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,10 @@ def solved(
     side by side. What predictions warn of is in the summary.
     """
     config, start = setting.config, (setting.net, setting.task, setting.theta0)
-    with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
+    pool = ThreadPoolExecutor()
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        # an interrupt does not wait for what the others compile
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         warnings.simplefilter("ignore", Caution)
         prediction = pool.submit(predict, *start)
         linear = pool.submit(predict, *start, separated=True)

@@ -3,6 +3,7 @@
 from flowsim.storage.folder import SUMMARY as SUMMARY
 from flowsim.storage.folder import is_finished as is_finished
 from flowsim.storage.folder import open_folder as open_folder
+from flowsim.storage.folder import remove_temporaries as remove_temporaries
 from flowsim.storage.reading import UnreadableError as UnreadableError
 from flowsim.storage.reading import read_json as read_json
 from flowsim.storage.reading import read_netcdf as read_netcdf

@@ -48,7 +48,7 @@ def open_folder(
         _try_writing(folder)
         for old in [folder / SUMMARY, *(folder / known for known in names)]:
             old.unlink(missing_ok=True)
-        _remove_temporaries(folder)
+        remove_temporaries(folder)
     except OSError as error:
         raise unwritable(name, folder, error) from error
     return folder
@@ -61,8 +61,8 @@ def _try_writing(folder: Path) -> None:
     probe.unlink()
 
 
-def _remove_temporaries(folder: Path) -> None:
-    """In the folder and in the folders in it."""
+def remove_temporaries(folder: Path) -> None:
+    """Remove what a killed process left half-written in the folder and in the folders in it."""
     below = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
     for place in [folder, *below]:
         for entry in place.iterdir():

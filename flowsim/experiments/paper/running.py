@@ -40,6 +40,7 @@ def run(
     figures = chosen(name, lab.text)
     root = storage.writing.usable_path("out", out)
     folders = {key: storage.open_folder(root / key, overwrite=overwrite) for key in figures}
+    storage.remove_temporaries(root)
     summaries = []
     for key, figure in figures.items():
         notice(key)
