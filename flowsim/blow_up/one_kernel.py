@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 
 
@@ -12,10 +13,11 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     XLA's CPU runtime starts a kernel for every few fused operations, which on vectors of a few
     hundred numbers costs more than the numbers do; a call marked as small is compiled as a whole.
-    Not for products of matrices. Where XLA does not compile it so, it is compiled as usual.
+    Not for products of matrices. Shapes that XLA does not compile so (those it would split over
+    threads) are compiled as usual.
     """
     usual = jax.jit(function)
-    refused = False
+    refused: set[tuple[tuple[int, ...], ...]] = set()
 
     def marked(*arguments):
         with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
@@ -24,12 +26,12 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     whole = jax.jit(marked)
 
     def call(*arguments):
-        nonlocal refused
-        if not refused and jax.default_backend() == "cpu":
+        shapes = tuple(map(np.shape, arguments))
+        if shapes not in refused and jax.default_backend() == "cpu":
             try:
                 return whole(*arguments)
             except jax.errors.JaxRuntimeError:
-                refused = True
+                refused.add(shapes)
         return usual(*arguments)
 
     return call
