@@ -93,11 +93,12 @@ SETTINGS = {
 @contextmanager
 def figure_style() -> Iterator[None]:
     """The settings of flowsim's figures inside the block; the ones from outside after it."""
-    from matplotlib import rc_context, rcdefaults, rcParams
+    from matplotlib import cycler, rc_context, rcdefaults, rcParams
 
     with rc_context():
         rcdefaults()
         rcParams.update(SETTINGS)  # type: ignore[arg-type]
+        rcParams["axes.prop_cycle"] = cycler(color=[color for color, _ in SPARE])
         yield
 
 
