@@ -1,5 +1,7 @@
 """Figures: what they draw, that they label it, and that they leave no trace elsewhere."""
 
+import inspect
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -224,6 +226,21 @@ def test_descents_are_labelled_in_steps(run):
 def test_a_blow_up_time_must_be_positive(run):
     with pytest.raises(ValueError, match="blow_up_time must be positive and finite"):
         figures.norms(run, blow_up_time=-1.0)
+
+
+def test_every_figure_says_what_to_look_for():
+    from flowsim.report.figures import ensembles
+
+    found = {**vars(figures), **vars(ensembles)}
+    drawing = {
+        name: function
+        for name, function in found.items()
+        if inspect.isfunction(function)
+        and function.__module__.startswith("flowsim.report.figures.")
+        and name != "rate_crossing"
+    }
+    assert len(drawing) >= 20
+    assert all("Look for" in function.__doc__ for function in drawing.values())
 
 
 def test_a_notebook_shows_a_figure_by_itself_without_pyplot(run):

@@ -66,6 +66,8 @@ def descent_distances(
 def descent_lags(rows: Rows, *, ax: Any = None) -> Any:
     """Lag of the descent at the blow-up over the learning rate, with the lag law.
 
+    Look for: points on the dashed line, which is no fit, the better the smaller the rate.
+
     Args:
         rows: each with learning_rate, lag_at_blow_up, predicted_lag.
     """

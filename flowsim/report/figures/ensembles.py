@@ -12,7 +12,10 @@ from flowsim.report.style import SPARE, figure_style, prediction_style
 
 
 def survival_curve(members: Members, *, ax: Any = None, label: str = "", color: int = 0) -> Any:
-    """P(T* > t) with its 95 % band; members without a verdict are censored."""
+    """P(T* > t) with its 95 % band; members without a verdict are censored.
+
+    Look for: no blow-up before some time, then a steep fall, the steeper the wider the network.
+    """
     times, values, band = survival(members)
     with figure_style():
         ax = axes_or_new(ax)
@@ -31,7 +34,10 @@ def survival_curve(members: Members, *, ax: Any = None, label: str = "", color: 
 
 
 def energy_sign(members: Members, *, ax: Any = None) -> Any:
-    """Survival of the members that start with E > 0 and of those with E ≤ 0."""
+    """Survival of the members that start with E > 0 and of those with E ≤ 0.
+
+    Look for: two curves, one behind the other: with E ≤ 0 the flow turns round before it grows.
+    """
     with figure_style():
         ax = axes_or_new(ax)
         parts = ((r"$E(0) > 0$", members.energy > 0), (r"$E(0) \leq 0$", members.energy <= 0))
@@ -47,7 +53,10 @@ def energy_sign(members: Members, *, ax: Any = None) -> Any:
 def width_scaling(
     widths: Sequence[int], ensembles: Sequence[Members], limit: float, *, ax: Any = None
 ) -> Any:
-    """Median and middle half of T* √h against h, with the mean-field limit dashed."""
+    """Median and middle half of T* √h against h, with the mean-field limit dashed.
+
+    Look for: medians that fall to the limit and bars that shrink as the width grows.
+    """
     with figure_style():
         ax = axes_or_new(ax)
         scaled = [np.sort(m.time) * np.sqrt(h) for h, m in zip(widths, ensembles, strict=True)]
@@ -70,7 +79,10 @@ def width_scaling(
 def predicted_against_simulated(
     predicted: np.ndarray, simulated: np.ndarray, tolerance: float, *, ax: Any = None
 ) -> Any:
-    """Relative difference of simulated and predicted T* for every member; the tolerance dashed."""
+    """Relative difference of simulated and predicted T* for every member; the tolerance dashed.
+
+    Look for: all points below the dashed line.
+    """
     with figure_style():
         ax = axes_or_new(ax)
         error = np.abs(simulated / predicted - 1)

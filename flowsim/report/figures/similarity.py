@@ -112,7 +112,10 @@ def similarity_gallery(
     blow_up_time: Any = None,
     at: Mapping[str, float | None] | None = None,
 ) -> Any:
-    """`similarity_matrices` of several matrices, one a row; a (matrices, 4) array of axes."""
+    """`similarity_matrices` of several matrices, one a row; a (matrices, 4) array of axes.
+
+    Look for: blocks in the upper rows (outer matrices) while the lower ones (attention) have none.
+    """
     with figure_style():
         figure = new_figure(TWO_COLUMNS, 0.3 + 1.55 * len(matrices))
         axes = figure.subplots(len(matrices), 4, squeeze=False)
