@@ -5,18 +5,17 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from flowsim.tasks import Task
-
 
 class Full(eqx.Module):
     """dθ/dt = −∇L(θ) in training time t  (theory.md, section 1).
 
-    `net` is any network with `loss(theta, task)`, and θ whatever its weights are.
+    `net` is any network with `loss(theta, task)`, θ whatever its weights are, and `task` what its
+    loss takes: a `Task`, or the `Sequences` of a decoder.
     `Full(net.linearised(), task)` is the flow of the linearised model.
     """
 
     net: Any
-    task: Task
+    task: Any
 
     def rate(self, t: Any, theta: Any, args: Any = None) -> Any:
         """−∇L at θ, shaped like θ."""

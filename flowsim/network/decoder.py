@@ -198,18 +198,32 @@ def gaussian_layers(
     return tuple(layer(jax.random.fold_in(key, i)) for i in range(count))
 
 
+def signal_matrix(net: Decoder, data: Sequences) -> Float[Array, "d d"]:
+    """M = (1/n) Σ_i x̄_iᵀ ( U (e_{y_i} − p_i) )ᵀ: what a mean of tokens can learn first.
+
+    x̄_i is the mean of the tokens that the last one sees, p_i the probabilities at zero weights:
+    1/V, or those of the last token's embedding where that is passed on (`residual`).
+    """
+    X = net.embed(data.tokens)
+    targets = net.output.T[data.answers] - expected_output(net, X[:, -1])
+    return jnp.mean(X, axis=1).T @ targets / data.size
+
+
+def expected_output(net: Decoder, last: Float[Array, "n d"]) -> Array:
+    """(U p_i)ᵀ at zero weights, for these last tokens: (n, d), or (d,) where all have p = 1/V."""
+    if not net.residual:
+        return jnp.mean(net.output, axis=1)
+    return jax.nn.softmax(last @ net.output, axis=1) @ net.output.T
+
+
 def signal(net: Decoder, data: Sequences) -> tuple[Float[Array, "d"], Float[Array, "d"], Array]:
     """(v, o, c): what a one-layer decoder without residuals learns first.
 
-    At zero weights p = 1/V, so the cross-entropy is log V − σ'(0) tr(W_V W_1 W_2 Mᵀ) + higher,
-
-        M = (1/n) Σ_i x̄_iᵀ ( U (e_{y_i} − 1/V) )ᵀ,
-
-    the counterpart of c v in [CL 5]. Its top singular triple is v (input side), o (output side), c:
-    the fastest growing part of W_V W_1 W_2 lies along v ⊗ o, with W_v = v W_V and W_2 o in the
-    place of the binary network's W_v and W_2.
+    At zero weights p = 1/V, so the cross-entropy is log V − σ'(0) tr(W_V W_1 W_2 Mᵀ) + higher, with
+    M of `signal_matrix`, the counterpart of c v in [CL 5]. Its top singular triple is v (input
+    side), o (output side), c: the fastest growing part of W_V W_1 W_2 lies along v ⊗ o, with
+    W_v = v W_V and W_2 o in the place of the binary network's W_v and W_2. With residuals W_V
+    alone goes first, along M itself (`network.value_stage`).
     """
-    X = jnp.mean(net.embed(data.tokens), axis=1)
-    targets = net.output.T[data.answers] - jnp.mean(net.output, axis=1)
-    left, values, right = jnp.linalg.svd(X.T @ targets / data.size)
+    left, values, right = jnp.linalg.svd(signal_matrix(net, data))
     return left[:, 0], right[0], values[0]

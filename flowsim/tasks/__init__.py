@@ -8,4 +8,5 @@ from flowsim.tasks.gaussian import gaussian as gaussian
 from flowsim.tasks.sequences import Sequences as Sequences
 from flowsim.tasks.task import Task as Task
 from flowsim.tasks.text import text as text
+from flowsim.tasks.text import text_parts as text_parts
 from flowsim.tasks.text import text_sequences as text_sequences

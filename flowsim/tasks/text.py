@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any
 
 import jax
@@ -105,8 +106,49 @@ def text_sequences(
             raise checks.fail("path", "be a text that is not empty", os.fspath(path))
         rule = f"leave a token after the window in a text of {count} tokens"
         raise checks.fail("length", rule, s)
-    windows = np.array(kept, dtype=np.int32)
-    return Sequences(windows[:, :-1], windows[:, -1], size)
+    return _windows(kept, size)
+
+
+def text_parts(
+    path: str | os.PathLike,
+    *,
+    length: int,
+    samples: tuple[int, int],
+    share: float,
+    vocabulary: Vocabulary,
+    key: Any,
+) -> tuple[Sequences, Sequences]:
+    """(training part, validation part): windows of words of the first `share` of a text, and of
+    the rest, so that no word belongs to windows of both. Otherwise as `text_sequences`.
+
+    Args:
+        length: tokens a window.
+        samples: windows of both parts, at most.
+        share: strictly between 0 and 1.
+        vocabulary: of this text; it knows how many words there are.
+        key: of the draws.
+
+    Raises:
+        ValueError: a part that has no window with a token after it, an unreadable text.
+    """
+    s = checks.integer("length", length)
+    cut = round(vocabulary.total * checks.between("share", share, 0.0, 1.0))
+    rng, stream = host_generator(checks.key("key", key)), map(vocabulary.number, words(path))
+    kept = [
+        _reservoir(part, s + 1, checks.integer("samples", count), rng)
+        for part, count in zip((islice(stream, cut), stream), samples, strict=True)
+    ]
+    if not all(kept):
+        sizes = f"{cut} and {vocabulary.total - cut} tokens"
+        raise checks.fail("length", f"leave a token after the window in parts of {sizes}", s)
+    first, second = (_windows(rows, len(vocabulary)) for rows in kept)
+    return first, second
+
+
+def _windows(kept: list[tuple[int, ...]], vocabulary: int) -> Sequences:
+    """Runs of numbers as sequences; the last of each is the answer."""
+    rows = np.array(kept, dtype=np.int32)
+    return Sequences(rows[:, :-1], rows[:, -1], vocabulary)
 
 
 def _reservoir(

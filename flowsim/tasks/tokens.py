@@ -4,6 +4,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from flowsim import checks, storage
 
 UNITS = ("byte", "word")
@@ -47,6 +49,10 @@ class Vocabulary:
             raise checks.fail("vocabulary", f"keep a word beside {UNKNOWN}", dict(counts))
         self.words = [UNKNOWN, *(word for word, _ in known)]
         self.numbers = {word: number for number, word in enumerate(self.words)}
+        self.total = sum(counts.values())
+        frequencies = [count for _, count in known]
+        #: How often each number occurs in the text, as a share of all its words.
+        self.shares = np.array([self.total - sum(frequencies), *frequencies]) / self.total
 
     @classmethod
     def of(cls, path: str | os.PathLike, size: int) -> "Vocabulary":
@@ -55,6 +61,12 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def entropy(self) -> float:
+        """The unigram entropy −Σ p log p of the numbered text, in nats: what a model that knows
+        the frequencies alone loses a token."""
+        p = self.shares[self.shares > 0]
+        return float(-np.sum(p * np.log(p)))
 
     def number(self, word: str) -> int:
         """The number of a word; 0 for one that is not known."""

@@ -25,6 +25,13 @@ class Preset:
     its starts; `rates` γ for the regimes; `census_count` starts of width `census_width`;
     `residual_time` in training time.
 
+    The decoder with residuals and GELU on a text of words, its sizes under `text_`: `width`,
+    `hidden_width`, `layers`, `heads`; `tables`, whether embedding and output are "learned" too or
+    "fixed"; `vocabulary` words told apart; windows of `length` words, `windows` of them from the
+    first `share` of the text for training and `validation` of them from the rest; `batch_size`,
+    `steps`; `rate` γ; `learning_rate` after `warm_up` steps, half a cosine over `decay` steps;
+    `moments` saved steps.
+
     The defaults are `small`. What was chosen for it, so that the stages show in minutes at d = 64:
     a larger γ than the authors' 0.85 (Adam divides by gradients that are small but above its
     ε = 1e-8, so W_Q and W_K stand still only while their gradients are below; at γ = 1.5 they set
@@ -55,6 +62,23 @@ class Preset:
     census_width: int = 16
     census_count: int = 100_000
     residual_time: float = 2000.0
+    text_width: int = 64
+    text_hidden_width: int = 256
+    text_layers: int = 2
+    text_heads: int = 1
+    text_tables: str = "learned"
+    text_vocabulary: int = 2000
+    text_length: int = 64
+    text_windows: int = 60_000
+    text_validation: int = 1000
+    text_share: float = 0.9
+    text_batch_size: int = 128
+    text_steps: int = 600
+    text_rate: float = 2.0
+    text_learning_rate: float = 1e-3
+    text_warm_up: int = 100
+    text_decay: int = 1500
+    text_moments: int = 80
 
     @property
     def steps_per_epoch(self) -> int:
@@ -81,7 +105,18 @@ PAPER: dict[str, Any] = {
     "warm_up_epochs": 10,
     "decay_epochs": 200,
     "moments": 60,
+    "text_hidden_width": 800,
+    "text_vocabulary": 31_999,
+    "text_length": 2048,
+    "text_batch_size": 500,
+    "text_steps": 2000,
+    "text_rate": 1.2,
+    "text_learning_rate": 2e-4,
+    "text_warm_up": 200,
+    "text_decay": 2000,
 }
+#: What `text_tables` may be.
+TABLES = ("learned", "fixed")
 PRESETS: dict[str, dict[str, Any]] = {"small": {}, "paper": PAPER}
 
 
@@ -100,6 +135,8 @@ def preset_of(name: str, changes: dict[str, Any] | None = None) -> Preset:
             checks.positive(key, value)
         elif isinstance(value, tuple) and not value:
             raise checks.fail(key, "not be empty", value)
+    checks.choice("text_tables", preset.text_tables, TABLES)
+    checks.between("text_share", preset.text_share, 0.0, 1.0)
     if preset.batch_size > preset.samples:
         rule = f"be at most the number of samples, {preset.samples}"
         raise checks.fail("batch_size", rule, preset.batch_size)

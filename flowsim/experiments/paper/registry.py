@@ -15,6 +15,7 @@ from flowsim.experiments.paper import (
     theorem_2,
     third_stage,
     variants,
+    wikitext,
 )
 from flowsim.experiments.paper.finding import Finding
 from flowsim.experiments.paper.laboratory import Laboratory
@@ -44,9 +45,13 @@ FIGURES: dict[str, tuple[str, Figure]] = {
     "residual": ("first stage of the residual block", residual.figure),
     "regimes": ("initial scales d^(-γ)", regimes.figure),
     "text": ("both stages on a text (--text FILE)", text_task.figure),
+    "wikitext": ("two layers, residuals, GELU on a text (--text FILE)", wikitext.figure),
 }
-#: Figures that need a text.
-WITH_TEXT = ("text",)
+#: Figures that need a text, and what it holds.
+WITH_TEXT = {
+    "text": "any text of a few thousand bytes",
+    "wikitext": "words between white space, such as a file of WikiText",
+}
 
 
 def titles() -> dict[str, str]:
@@ -65,7 +70,8 @@ def chosen(name: str, text: str | None) -> dict[str, Figure]:
     if text is None and name == "all":
         names = [one for one in names if one not in WITH_TEXT]
     if text is None and name in WITH_TEXT:
-        raise checks.fail("text", f"name a UTF-8 text file for the figure {name!r}", text)
+        rule = f"name a UTF-8 text file for the figure {name!r}, {WITH_TEXT[name]}"
+        raise checks.fail("text", rule, text)
     if text is not None and not set(names) & set(WITH_TEXT):
         raise checks.fail("text", f"be left out for the figure {name!r}", text)
     return {one: FIGURES[one][1] for one in names}

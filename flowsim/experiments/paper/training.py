@@ -71,7 +71,7 @@ def train_decoder(preset: Preset, activation: str, seed: int) -> Training:
         key=jax.random.key(BATCHES),
         save_steps=np.union1d(moments, moments + 1),
     )
-    run, following, losses = at_moments(descent, moments)
+    run, following, losses = at_moments(descent, descent.states[0], moments)
     v, o, _ = signal(net, data)
     return Training(net, data, test, run, following, losses, v, o, preset.steps_per_epoch)
 
@@ -100,12 +100,15 @@ def spaced(steps: int, count: int) -> np.ndarray:
     return np.unique(np.round(np.linspace(0, steps - 1, count)).astype(int))
 
 
-def at_moments(descent: Descent, moments: np.ndarray) -> tuple[Trajectory, Layer, np.ndarray]:
-    """The saved moments as a run of the only layer, the layer one step later, and the losses."""
+def at_moments(
+    descent: Descent, layer: Layer, moments: np.ndarray
+) -> tuple[Trajectory, Layer, np.ndarray]:
+    """The saved moments as a run of one layer of the descent's states, the layer one step later,
+    and the losses."""
     moments = moments[np.isin(moments + 1, descent.steps)]
     rows = np.searchsorted(np.asarray(descent.steps), moments)
-    here = jax.tree.map(lambda W: W[rows], descent.states[0])
-    after = jax.tree.map(lambda W: W[rows + 1], descent.states[0])
+    here = jax.tree.map(lambda W: W[rows], layer)
+    after = jax.tree.map(lambda W: W[rows + 1], layer)
     run = Trajectory(moments, here, descent.outcome, stats=descent.stats, clock="steps")
     return run, after, np.asarray(descent.losses)[rows]
 
