@@ -29,7 +29,7 @@ def right_hand_side(system: Garnier) -> Any:
     return (2 * jnp.sum(q[0] * q[0]) - system.shift) * q - system.curved(q)
 
 
-def case(problem: str, curvature: Any, traffic: int, rounds: int) -> harness.Row:
+def case(problem: str, curvature: Any, traffic: int, rounds: int) -> Iterator[harness.Row]:
     """One row: time, traffic a second, share of the limit."""
     q = jnp.ones(curvature.shape[-1])
     system = Garnier.of(q, q, jnp.asarray(curvature), jnp.asarray(-1.0))
@@ -46,7 +46,7 @@ def case(problem: str, curvature: Any, traffic: int, rounds: int) -> harness.Row
     )
     limit = max(2 * flat.nbytes / seconds["copy"], flat.nbytes / seconds["dot"])
     speed = traffic / seconds["rate"]
-    return {
+    yield {
         "problem": problem,
         "ms": 1e3 * seconds["rate"],
         "GB/s": speed / 1e9,
@@ -55,7 +55,7 @@ def case(problem: str, curvature: Any, traffic: int, rounds: int) -> harness.Row
     }
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """A dense, and A in its eigenbasis."""
     h, n, rounds = (TOY, TOY, 1) if toy else (DENSE, DIAGONAL, ROUNDS)
     dense = np.random.default_rng(0).normal(size=(h, h))

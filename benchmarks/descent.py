@@ -136,13 +136,13 @@ def step(
     }
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """All parts."""
     if toy:
-        yield from step((8, 3, 4), rounds=1)
+        yield step((8, 3, 4), rounds=1)
         return
     for part in (field, orders, accuracy, step):
-        yield from part()
+        yield part()
 
 
 if __name__ == "__main__":

@@ -212,13 +212,13 @@ def rows_of(
         yield harness.left_out(problem, "heyoka batch", why)
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """All rows, by width."""
     if toy:
-        yield from rows_of(2, (16,), (8, 1, 4), 1)
+        yield rows_of(2, (16,), (8, 1, 4), 1)
         return
     for h in WIDTHS:
-        yield from rows_of(h, COUNTS, (HEYOKA, SCIPY, DIFFRAX[h]), 3)
+        yield rows_of(h, COUNTS, (HEYOKA, SCIPY, DIFFRAX[h]), 3)
 
 
 if __name__ == "__main__":

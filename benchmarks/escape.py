@@ -33,9 +33,10 @@ def row(scale: float, seed: int = 0) -> dict[str, float]:
     }
 
 
-def measure(toy: bool = False) -> Iterator[dict[str, float]]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """One row a scale."""
-    return map(row, SCALES[:1] if toy else SCALES)
+    for scale in SCALES[:1] if toy else SCALES:
+        yield map(row, [scale])
 
 
 if __name__ == "__main__":

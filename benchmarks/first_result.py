@@ -121,13 +121,13 @@ def whole_processes(rounds: int) -> Iterator[harness.Row]:
         }
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """All rows."""
     rounds = 1 if toy else ROUNDS
-    yield from imports(rounds)
+    yield imports(rounds)
     if not toy:
-        yield from calls(list(FIRST_CALLS), 3)
-        yield from whole_processes(3)
+        yield calls(list(FIRST_CALLS), 3)
+        yield whole_processes(3)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ DIFFRAX, FAST_DIFFRAX = ("Dopri8", "Tsit5"), ("Dopri8",)
 MOST_STEPS = 50_000
 
 
-def measure(toy: bool = False, large: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False, large: bool = False) -> Iterator[harness.Group]:
     """All rows, by task."""
     cases = [("gaussian", 3, ("end of stage 1",))] if toy else list(CASES)
     if large:
@@ -51,7 +51,7 @@ def measure(toy: bool = False, large: bool = False) -> Iterator[harness.Row]:
         times = marked(setting, marks)
         for mark in marks:
             problem = f"{task}, d = {width}, to the {mark}"
-            yield from rows(problem, setting, times[mark], 1 if toy or width >= WIDE else 5)
+            yield rows(problem, setting, times[mark], 1 if toy or width >= WIDE else 5)
 
 
 def marked(setting: Setting, marks: tuple[str, ...]) -> dict[str, float]:

@@ -29,39 +29,37 @@ def gpus() -> list[Any]:
         return []
 
 
-def on_both(name: str, function: Any, arguments: Any, rounds: int) -> list[harness.Row]:
+def on_both(name: str, function: Any, arguments: Any, rounds: int) -> Iterator[harness.Row]:
     """One function on CPU and GPU."""
     devices = {"CPU": jax.devices("cpu")[0], "GPU": gpus()[0]}
     placed = {kind: jax.device_put(arguments, device) for kind, device in devices.items()}
     compiled = jax.jit(function)
     calls = {kind: lambda kind=kind: compiled(*placed[kind]) for kind in devices}
     seconds = harness.medians(calls, rounds)
-    return [
-        {
+    for kind, value in seconds.items():
+        yield {
             "problem": name,
             "device": str(devices[kind].device_kind),
             "ms": 1e3 * value,
             "times the GPU": value / seconds["GPU"],
         }
-        for kind, value in seconds.items()
-    ]
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """All rows, or why there are none."""
     if not gpus():
-        yield harness.left_out("everything", "GPU", "JAX sees no GPU on this machine")
+        yield [harness.left_out("everything", "GPU", "JAX sees no GPU on this machine")]
         return
     rounds = 1 if toy else ROUNDS
     for width in (4,) if toy else WIDTHS:
         flow, theta = problem(1000, 10, width)
         rate = lambda flow, theta: flow.rate(0.0, theta)  # noqa: E731
-        yield from on_both(f"gradient, n = 1000, d = {width}", rate, (flow, theta), rounds)
+        yield on_both(f"gradient, n = 1000, d = {width}", rate, (flow, theta), rounds)
     for count in (8,) if toy else COUNTS:
         rounded = -(-count // block_size(8, 8)) * block_size(8, 8)
         chains = gaussian_chains(jax.random.key(0), jnp.asarray(0), rounded, 8, 8)
         solve = lambda chains, count: blow_up_times(chains, count, lanes_for(8))  # noqa: E731
-        yield from on_both(f"{count} starts, h = 8", solve, (chains, jnp.asarray(count)), rounds)
+        yield on_both(f"{count} starts, h = 8", solve, (chains, jnp.asarray(count)), rounds)
 
 
 if __name__ == "__main__":

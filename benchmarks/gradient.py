@@ -79,13 +79,13 @@ def measured(n: int, s: int, width: int, rounds: int) -> Iterator[harness.Row]:
         }
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """A wide model, which products limit, and the narrow one of the digits, which they do not."""
     if toy:
-        yield from measured(8, 3, 4, 1)
+        yield measured(8, 3, 4, 1)
         return
-    yield from measured(1000, 10, 640, ROUNDS)
-    yield from measured(1797, 8, 16, 20 * ROUNDS)
+    yield measured(1000, 10, 640, ROUNDS)
+    yield measured(1797, 8, 16, 20 * ROUNDS)
 
 
 if __name__ == "__main__":

@@ -85,11 +85,11 @@ CASES: dict[str, tuple[Callable[[int], Callable[[], Any]], list[int], list[int]]
 TOY = ("gradient, n", "integrate, saved times")
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """One row a size, the exponent with each."""
     for case in TOY if toy else CASES:
         prepare, sizes, small = CASES[case]
-        yield from grown(case, prepare, small if toy else sizes, 1 if toy else ROUNDS)
+        yield grown(case, prepare, small if toy else sizes, 1 if toy else ROUNDS)
 
 
 def grown(case: str, prepare: Callable, sizes: Iterable[int], rounds: int) -> Iterator[harness.Row]:

@@ -1,8 +1,9 @@
 """What the benchmarks share: timing in turn, the machine, results as JSON and as a table.
 
-A benchmark is a module with `measure(toy)`, which yields rows (dictionaries), and a last line
-`harness.run(name, measure, __doc__)`. Rows that compare solvers of one problem have the columns
-problem, solver, ms, times ours, digits, first call ms; a peer that is absent has `left out`.
+A benchmark is a module with `measure(toy)`, which yields groups of rows (dictionaries), one lazy
+group a problem, and a last line `harness.run(name, measure, __doc__)`. Rows that compare solvers of
+one problem have the columns problem, solver, ms, times ours, digits, first call ms; a peer that is
+absent has `left out`.
 """
 
 import argparse
@@ -21,8 +22,11 @@ from flowsim import storage
 from flowsim.report import markdown_table
 
 Row = dict[str, Any]
+Group = Iterable[Row]
 Calls = dict[str, Callable[[], Any]]
 RESULTS = Path(__file__).parent / "results"
+#: Short calls are timed in bursts of so many seconds.
+BURST = 0.005
 #: The solver that all others are compared with.
 OURS = "flowsim"
 
@@ -42,22 +46,37 @@ def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, answer
 
 
+def burst_of(call: Callable[[], Any], number: int) -> tuple[float, Any]:
+    """Wall seconds of one call out of `number` in a row. If there are several, one more goes
+    before: what a call costs after a rest (threads to wake, cold caches) is not its own."""
+    if number > 1:
+        jax.block_until_ready(call())
+    start = time.perf_counter()
+    for _ in range(number):
+        answer = jax.block_until_ready(call())
+    return (time.perf_counter() - start) / number, answer
+
+
 def timings(
     calls: Calls, rounds: int, limit: float = math.inf, warm: Calls | None = None
 ) -> dict[str, Timing]:
     """Each call once to warm up, then in rounds in which each is timed once, so that a busy machine
-    slows all alike. A call whose rounds have taken `limit` seconds sits out the rest; where a
-    call is long, `warm` holds short ones that compile the same."""
+    slows all alike; short calls are timed in bursts of about BURST seconds (the first round, which
+    finds their number, does not count). A call whose rounds have taken `limit` seconds sits out the
+    rest; where a call is long, `warm` holds short ones that compile the same."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     answers: dict[str, Any] = {}
     first = {name: seconds_of(call)[0] for name, call in (warm or calls).items()}
+    numbers = dict.fromkeys(calls, 1)
     for _ in range(rounds):
         for name, call in calls.items():
-            if not found[name] or sum(found[name]) < limit:
-                seconds, answers[name] = seconds_of(call)
+            if sum(found[name]) * numbers[name] < limit or not found[name]:
+                seconds, answers[name] = burst_of(call, numbers[name])
                 found[name].append(seconds)
+                numbers[name] = max(numbers[name], int(BURST / seconds))
+    taken = {name: values[1:] or values for name, values in found.items()}
     return {
-        name: Timing(first[name], statistics.median(found[name]), answers[name]) for name in calls
+        name: Timing(first[name], statistics.median(taken[name]), answers[name]) for name in calls
     }
 
 
@@ -109,16 +128,14 @@ def digits(value: float, reference: float, rest: float = 0.0) -> float:
     return 0.0 if math.isnan(error) else -math.log10(max(error, 1e-17))
 
 
-def collected(rows: Iterable[Row], seconds: float = math.inf) -> Iterator[Row]:
-    """Rows until so many seconds have passed; then one more that says so."""
+def collected(groups: Iterable[Group], seconds: float = math.inf) -> Iterator[Row]:
+    """The rows of groups until so many seconds have passed; then one more that says so."""
     began = time.monotonic()
-    for row in rows:
-        yield row
+    for group in groups:
         if time.monotonic() - began > seconds:
-            yield left_out(
-                "what follows", "all", f"the {seconds:.0f} s of this benchmark are spent"
-            )
+            yield left_out("what follows", "all", f"{seconds:.0f} s are spent")
             return
+        yield from group
 
 
 def save(name: str, rows: Iterable[Row], folder: Path, about: str = "") -> str:
@@ -132,7 +149,7 @@ def save(name: str, rows: Iterable[Row], folder: Path, about: str = "") -> str:
     return table
 
 
-def run(name: str, measure: Callable[[bool], Iterable[Row]], about: str) -> Path | None:
+def run(name: str, measure: Callable[[bool], Iterable[Group]], about: str) -> Path | None:
     """The command line of one benchmark; the folder of its results, if they are kept."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
@@ -141,10 +158,11 @@ def run(name: str, measure: Callable[[bool], Iterable[Row]], about: str) -> Path
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after these")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    rows = list(collected(measure(options.toy), options.seconds))
-    if options.toy and options.out is None:
-        print(markdown_table(rows))
-        return None
-    folder = options.out or RESULTS
-    print(save(name, rows, folder, about.strip()))
+    folder = options.out or (None if options.toy else RESULTS)
+    rows: list[Row] = []
+    for row in collected(measure(options.toy), options.seconds):
+        rows.append(row)
+        if folder is not None:  # what is measured is kept, whatever happens next
+            save(name, rows, folder, about.strip())
+    print(markdown_table(rows))
     return folder

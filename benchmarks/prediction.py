@@ -191,6 +191,11 @@ def kept(file: Path, only: str) -> list[Row]:
     return [row for row in storage.read_json(file)["rows"] if only not in row["case"]]
 
 
+def groups(rows: Iterable[Row]) -> Iterable[harness.Group]:
+    """Every case is a group of its own."""
+    return ([row] for row in rows)
+
+
 def main() -> None:
     modes = {"orders": orders, "limits": limits, "trust": trust, "cost": cost}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -207,7 +212,9 @@ def main() -> None:
         parser.error(f"modes must be of {', '.join(modes)}; got {', '.join(unknown)}")
     for mode in options.modes or modes:
         rows = kept(folder / f"prediction_{mode}.json", options.only)
-        for row in harness.collected(modes[mode](options.toy, options.only), options.seconds):
+        for row in harness.collected(
+            groups(modes[mode](options.toy, options.only)), options.seconds
+        ):
             rows.append(row)
             print(row, flush=True)
         rows.sort(key=lambda row: row.get("case", "~"))

@@ -30,17 +30,17 @@ SCIPY = ("DOP853", "LSODA", "BDF", "Radau")
 EXACT = 1e-11
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """One row a solver and width; a toy starts anywhere."""
     for width in (TOY,) if toy else WIDTHS:
         setting = Setting(TwoStage(task="gaussian", width=width, scale=SCALE))
         if toy:
-            yield from rows(setting, setting.theta0, (0.0, 1.0), (EXPLICIT[0], "BDF"))
+            yield rows(setting, setting.theta0, (0.0, 1.0), (EXPLICIT[0], "BDF"))
             return
         run = fs.simulate(setting.net, setting.task, setting.theta0, rtol=RTOL, times=[0.0])
         t0 = float(run.times[-1])
         names = (*EXPLICIT, *IMPLICIT, *SCIPY)
-        yield from rows(setting, run.final, (t0, SPAN * t0), names)
+        yield rows(setting, run.final, (t0, SPAN * t0), names)
 
 
 def rows(setting: Setting, start: Any, span: tuple[float, float], names: tuple[str, ...]) -> Any:

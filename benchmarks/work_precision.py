@@ -53,23 +53,30 @@ LOOKS = {
 }
 
 
-def measure(toy: bool = False) -> Iterator[harness.Row]:
+def measure(toy: bool = False) -> Iterator[harness.Group]:
     """Rows of solver, rtol, ms and digits for both forms of the problem."""
     h, tolerances = (TOY_WIDTH, TOLERANCES[3:4]) if toy else (WIDTH, TOLERANCES)
     rounds, limit = (1, 0.05) if toy else (9, 0.4)
     for form in (REDUCED, FLOW):
-        prepared = list(solvers(h, form, tolerances))
-        calls = {str(i): call for i, (_, _, call) in enumerate(prepared)}
-        exact = exact_blow_up_time(*short_gaussians(SEED, h, h))
-        found = harness.timings(calls, rounds, limit)
-        for (name, rtol, _), timing in zip(prepared, found.values(), strict=True):
-            yield {
-                "problem": f"{form}, h = {h}",
-                "solver": name,
-                "rtol": rtol,
-                "ms": 1e3 * timing.median,
-                "digits": harness.digits(timing.answer, *exact),
-            }
+        yield measured(h, form, tolerances, rounds, limit)
+
+
+def measured(
+    h: int, form: str, tolerances: Sequence[float], rounds: int, limit: float
+) -> Iterator[harness.Row]:
+    """All solvers of one form, in turn."""
+    prepared = list(solvers(h, form, tolerances))
+    calls = {str(i): call for i, (_, _, call) in enumerate(prepared)}
+    exact = exact_blow_up_time(*short_gaussians(SEED, h, h))
+    found = harness.timings(calls, rounds, limit)
+    for (name, rtol, _), timing in zip(prepared, found.values(), strict=True):
+        yield {
+            "problem": f"{form}, h = {h}",
+            "solver": name,
+            "rtol": rtol,
+            "ms": 1e3 * timing.median,
+            "digits": harness.digits(timing.answer, *exact),
+        }
 
 
 def solvers(h: int, form: str, tolerances: Sequence[float]) -> Iterator[tuple[str, Any, Any]]:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import time
 
 import pytest
 
@@ -14,7 +15,7 @@ COMPARED = ("ensembles", "full_model")
 
 
 def toy_rows(name):
-    return list(importlib.import_module(f"benchmarks.{name}").measure(toy=True))
+    return list(harness.collected(importlib.import_module(f"benchmarks.{name}").measure(toy=True)))
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +74,16 @@ def test_a_quicker_peer_is_named_and_its_accuracy_told():
     assert table.short(found)[0]["best other"] == "good"
 
 
-def test_a_spent_budget_is_said():
-    rows = list(harness.collected(({"a": i} for i in range(3)), seconds=-1))
-    assert rows[0] == {"a": 0}
-    assert "are spent" in rows[1]["left out"]
-    assert len(rows) == 2
+def test_a_spent_budget_is_said_after_a_whole_group():
+    def groups():
+        yield ({"a": i} for i in range(3))
+        time.sleep(0.05)
+        yield [{"a": 3}]
+
+    rows = list(harness.collected(groups(), seconds=0.02))
+    assert rows[:3] == [{"a": 0}, {"a": 1}, {"a": 2}]
+    assert "are spent" in rows[3]["left out"]
+    assert len(rows) == 4
 
 
 def test_the_runner_goes_on_after_a_failure_and_refuses_unknown_names(monkeypatch, tmp_path, capfd):
