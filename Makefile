@@ -8,13 +8,22 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # A path, not a finder: scripts beside the clone then find the package too.
 EDITABLE = --config-settings editable_mode=compat
 
-.PHONY: run test lint types bench clean
+.PHONY: run test fuzz mutations lint types bench notebooks docs clean
 
 run: $(VENV)/run.stamp
 	$(BIN)/flowsim run --overwrite
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2
+
+# What the suite does with few cases: mutated inputs, and runs that are killed at random moments.
+fuzz: $(VENV)/dev.stamp
+	FLOWSIM_FUZZ_CASES=10000 FLOWSIM_FUZZ_PROCESSES=30 FLOWSIM_FUZZ_KILLS=4 \
+		$(BIN)/python -m pytest -n 2 tests/fuzz
+
+# Ten wrong signs, factors and indices, each of which a test must notice.
+mutations: $(VENV)/dev.stamp
+	$(BIN)/python tests/mutations.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -25,6 +34,14 @@ types: $(VENV)/dev.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks
+
+# Runs the notebooks and stores them with their outputs, and the picture of the README.
+notebooks: $(VENV)/notebooks.stamp
+	$(BIN)/python notebooks/execute.py
+
+# The API reference from the docstrings: build/docs/index.html.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python docs/reference.py build/docs
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +56,14 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) $(EDITABLE) -e '.[data,dev,bench]'
+	touch $@
+
+$(VENV)/notebooks.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) $(EDITABLE) -e '.[data,notebooks]'
+	touch $@
+
+$(VENV)/docs.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) $(EDITABLE) -e '.[docs]'
 	touch $@
 
 clean:
