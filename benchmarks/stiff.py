@@ -39,7 +39,7 @@ def measure(toy: bool = False) -> Iterator[harness.Group]:
             return
         run = fs.simulate(setting.net, setting.task, setting.theta0, rtol=RTOL, times=[0.0])
         t0 = float(run.times[-1])
-        names = (*EXPLICIT, *IMPLICIT, *SCIPY)
+        names = (*EXPLICIT, *SCIPY, *IMPLICIT)
         yield rows(setting, run.final, (t0, SPAN * t0), names)
 
 
