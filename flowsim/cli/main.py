@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -38,15 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def console() -> int:
-    """`main` as the program `flowsim`: an interrupt ends it at once, since threads that still
-    compile may not outlive the interpreter."""
+    """`main` as the program `flowsim`."""
+    signal.signal(signal.SIGINT, interrupted)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
         sys.stdout.reconfigure(errors="backslashreplace")
-    code = main()
-    if code == INTERRUPTED:
-        sys.stdout.flush()
-        os._exit(code)
-    return code
+    return main()
+
+
+def interrupted(*_: object) -> None:
+    """End at once: an exception could be lost in a callback, and threads that still compile may
+    not outlive the interpreter. Files are whole at every moment."""
+    os.write(sys.stderr.fileno(), b"flowsim: interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 def configure_jax(cache: str | None) -> None:

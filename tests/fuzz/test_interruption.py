@@ -175,6 +175,12 @@ def test_an_interrupt_is_one_line_and_exit_130(tmp_path, monkeypatch):
     assert not storage.is_finished(tmp_path / "out")
 
 
+def touched(folder):
+    """When something in a folder was last changed."""
+    places = [folder, *folder.rglob("*")] if folder.exists() else []
+    return max((path.stat().st_mtime for path in places if path.exists()), default=0.0)
+
+
 @pytest.mark.skipif(KILLS == 0, reason="takes minutes: make fuzz")
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("command", COMMANDS)
@@ -189,8 +195,11 @@ def test_signals_at_random_moments(command, kind, tmp_path, monkeypatch):
         assert process.returncode == 0
     seconds = time.monotonic() - begun
     for _ in range(KILLS):
+        begun = time.time()
         with started(arguments, tmp_path / "cache") as process:
-            time.sleep(seconds * random.uniform(0.2, 1.0))
+            while process.poll() is None and touched(tmp_path / "out") < begun:
+                time.sleep(0.01)
+            time.sleep(seconds * random.uniform(0.0, 0.5))
             process.send_signal(kind)
             _, errors = process.communicate(timeout=120)
         assert process.returncode in (0, 2, 130, -signal.SIGKILL)
