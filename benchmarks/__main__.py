@@ -19,10 +19,10 @@ from benchmarks.harness import RESULTS
 SECONDS = {
     "first_result": 80,
     "blow_up_single": 170,
-    "work_precision": 60,
+    "work_precision": 50,
     "ensembles": 90,
     "full_model": 140,
-    "stiff": 40,
+    "stiff": 50,
     "gradient": 40,
     "bandwidth": 20,
     "growth": 70,
