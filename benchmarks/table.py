@@ -118,7 +118,7 @@ def descents(found: dict[str, dict[str, Any]]) -> Iterator[str]:
     for problem, rows in by_problem(found.get("full_model", {"rows": []})["rows"]).items():
         ours = ours_of(rows)["evaluations"]
         for row in rows:
-            if row["solver"].startswith("descent"):
+            if row["solver"].startswith("descent, error"):
                 times = row["evaluations"] / ours
                 yield f"{problem}: {row['solver']} takes {times:.3g} × flowsim's gradients"
 
@@ -126,11 +126,16 @@ def descents(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 def machine_line(record: dict[str, Any]) -> str:
     """Processor, cores, versions, in one line."""
     at = record["machine"]
-    versions = ", ".join(f"{k} {v}" for k, v in at["versions"].items() if v)
-    return (
-        f"{at['processor']}, {at['usable_cores']} cores, load {at['load_average']:.1f}, "
-        f"Python {at['python']}, {versions}"
-    )
+    load = at.get("load_average")
+    versions = ", ".join(f"{k} {v}" for k, v in at.get("versions", {}).items() if v)
+    parts = [
+        at["processor"],
+        f"{at.get('usable_cores') or at['cores']} cores",
+        None if load is None else f"load {load:.1f}",
+        f"Python {at['python']}",
+        versions,
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def page(folder: Path = RESULTS) -> str:
@@ -147,7 +152,7 @@ def page(folder: Path = RESULTS) -> str:
         parts += [
             f"## {name}",
             record.get("about", "").replace("\n    ", "\n\n    ", 1).strip(),
-            f"{machine_line(record)}; peak memory {record['peak_memory_mib']:.0f} MiB.",
+            f"{machine_line(record)}; peak memory {record.get('peak_memory_mib', 0):.0f} MiB.",
             markdown_table(record["rows"]),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
