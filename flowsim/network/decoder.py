@@ -13,6 +13,9 @@ from flowsim.network import activations
 from flowsim.tasks.sequences import Sequences, embedding
 from flowsim.trajectory import register_state
 
+#: Windows that are looked at together where a sum over all of them is taken.
+WINDOWS = 256
+
 
 class Layer(eqx.Module):
     """Weights of one decoder layer, in original scale; time goes first inside a `Trajectory`.
@@ -204,16 +207,29 @@ def signal_matrix(net: Decoder, data: Sequences) -> Float[Array, "d d"]:
     x̄_i is the mean of the tokens that the last one sees, p_i the probabilities at zero weights:
     1/V, or those of the last token's embedding where that is passed on (`residual`).
     """
-    X = net.embed(data.tokens)
-    targets = net.output.T[data.answers] - expected_output(net, X[:, -1])
-    return jnp.mean(X, axis=1).T @ targets / data.size
+    means, targets = by_window(net, data, _mean_and_target)
+    return means.T @ targets / data.size
 
 
-def expected_output(net: Decoder, last: Float[Array, "n d"]) -> Array:
-    """(U p_i)ᵀ at zero weights, for these last tokens: (n, d), or (d,) where all have p = 1/V."""
+def by_window(net: Decoder, data: Sequences, function: Callable[..., Any]) -> Any:
+    """function(net, X, answer) of every window's tokens X (s, d), a few windows at a time, so that
+    neither all tokens nor all probabilities are ever held."""
+    return jax.lax.map(
+        lambda row: function(net, net.embed(row[0][None])[0], row[1]),
+        (data.tokens, data.answers),
+        batch_size=WINDOWS,
+    )
+
+
+def last_target(net: Decoder, X: Float[Array, "s d"], answer: Int[Array, ""]) -> Float[Array, "d"]:
+    """( U (e_y − p) )ᵀ of one window, p at zero weights."""
     if not net.residual:
-        return jnp.mean(net.output, axis=1)
-    return jax.nn.softmax(last @ net.output, axis=1) @ net.output.T
+        return net.output[:, answer] - jnp.mean(net.output, axis=1)
+    return net.output[:, answer] - net.output @ jax.nn.softmax(X[-1] @ net.output)
+
+
+def _mean_and_target(net: Decoder, X: Array, answer: Array) -> tuple[Array, Array]:
+    return jnp.mean(X, axis=0), last_target(net, X, answer)
 
 
 def signal(net: Decoder, data: Sequences) -> tuple[Float[Array, "d"], Float[Array, "d"], Array]:

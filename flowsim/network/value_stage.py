@@ -2,11 +2,12 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from flowsim import checks
-from flowsim.network.decoder import Decoder, Layers, expected_output, signal_matrix
+from flowsim.network.decoder import Decoder, Layers, by_window, last_target, signal_matrix
 from flowsim.tasks.sequences import Sequences
 
 
@@ -52,12 +53,15 @@ def attention_matrix(net: Decoder, data: Sequences) -> Float[Array, "d d"]:
     """
     if _with_residual(net).heads != 1:
         raise checks.fail("net.heads", "be 1 for the attention matrix", net.heads)
-    X = net.embed(data.tokens)
-    last = X[:, -1]
-    targets = net.output.T[data.answers] - expected_output(net, last)
-    away = X - jnp.mean(X, axis=1, keepdims=True)
-    seen = jnp.einsum("nsd,nd->ns", away, targets @ signal_matrix(net, data).T) / data.length
-    return last.T @ jnp.einsum("ns,nsd->nd", seen, away) / (data.size * last.shape[1] ** 0.5)
+    last, seen = by_window(net, data, eqx.Partial(_covariance, signal_matrix(net, data)))
+    return last.T @ seen / (data.size * last.shape[1] ** 0.5)
+
+
+def _covariance(M: Array, net: Decoder, X: Array, answer: Array) -> tuple[Array, Array]:
+    """x_s and Cov M U(e_y − p) of one window."""
+    away = X - jnp.mean(X, axis=0)
+    seen = away @ (M @ last_target(net, X, answer))
+    return X[-1], seen @ away / len(X)
 
 
 def _with_residual(net: Decoder) -> Decoder:

@@ -109,7 +109,8 @@ def moments(preset: Preset) -> np.ndarray:
 
 
 def train(preset: Preset, text: Text, seed: int) -> Descent:
-    """One run of AdamW, saved at the moments and one step after each."""
+    """One run of AdamW, saved at the moments and one step after each; the seed is that of start
+    and batches."""
     here = moments(preset)
     return minimise(
         text.loss,
@@ -121,7 +122,7 @@ def train(preset: Preset, text: Text, seed: int) -> Descent:
         batch_size=min(preset.text_batch_size, text.loss.data.size),
         clip=preset.clip,
         schedule=WarmUpCosine(preset.text_warm_up, preset.text_decay, start=WARM_UP_START),
-        key=jax.random.key(BATCHES),
+        key=jax.random.fold_in(jax.random.key(BATCHES), seed),
         save_steps=np.union1d(here, here + 1),
     )
 

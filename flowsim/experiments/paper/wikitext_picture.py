@@ -11,7 +11,9 @@ from flowsim.report.figures.similarity import similarity_matrices
 from flowsim.report.style import GREY, SPARE, TWO_COLUMNS, figure_style, symbol
 
 #: The matrices whose similarities are shown.
-SHOWN = ("W_1", "W_Q")
+SHOWN = ("W_V", "W_1", "W_Q")
+#: Inches of a row of similarities, and of a row of curves.
+ROW, PANEL = 1.7, 2.5
 
 
 def draw(seed: Any, text: Any, small: list[dict[str, Any]]) -> Any:
@@ -19,8 +21,8 @@ def draw(seed: Any, text: Any, small: list[dict[str, Any]]) -> Any:
     of the gradient flow."""
     count = len(seed.layers)
     with figure_style():
-        figure = new_figure(TWO_COLUMNS, 3.4 + 2.5 * (count + 1))
-        top, bottom = figure.subfigures(2, 1, height_ratios=(3.4, 2.5 * (count + 1)))
+        heights = ROW * len(SHOWN), PANEL * (count + 1)
+        top, bottom = new_figure(TWO_COLUMNS, sum(heights)).subfigures(2, 1, height_ratios=heights)
         grid = top.subplots(len(SHOWN), 4)
         for name, line in zip(SHOWN, grid, strict=True):
             similarity_matrices(
@@ -40,14 +42,15 @@ def moments(seen: Stages) -> dict[str, float | None]:
     times = seen.run.times
     return {
         "start": float(times[0]),
-        "onset": seen.onset_norm,
+        r"$\|W_Q\|$ doubled": seen.onset_norm,
         "least rank of $W_Q$": seen.collapse,
         "end": float(times[-1]),
     }
 
 
 def layer_panels(seen: Stages, title: str, left: Any, right: Any) -> None:
-    """Shares of neurons on one line, and effective ranks, over the logarithm of the step."""
+    """Shares of neurons on one line, and effective ranks, over the logarithm of the step; dotted
+    where ‖W_Q‖ has doubled."""
     figures.curves.draw(
         seen.run, by_matrix(seen), ax=left, labels=LABELS, events=(),
         ylabel=r"share with $|\cos|\geq 0.95$", title=f"Condensation, {title}",
