@@ -153,16 +153,25 @@ def whole(folder):
         storage.read_json(path)
 
 
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.iterdir()}
+
+
+def restore(folder, valid):
+    """The valid files, and nothing else."""
+    for path in set(folder.iterdir()) - set(valid):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path, data in valid.items():
+        path.write_bytes(data)
+
+
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_commands_end_in_a_result_or_in_one_line(kind, inputs, only_validated, capsys):
     random = np.random.default_rng([SEED, list(COMMANDS).index(kind)])
-    valid = {path: path.read_bytes() for path in inputs.iterdir()}
+    valid = contents(inputs)
     ends = {"accepted": 0, "result": 0, "refused": 0}
     for _ in range(EACH):
-        for path in set(inputs.iterdir()) - set(valid):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for path, data in valid.items():
-            path.write_bytes(data)
+        restore(inputs, valid)
         arguments = COMMANDS[kind](random)
         ends[ending(arguments, capsys)] += 1
         whole(inputs)
@@ -199,8 +208,9 @@ def test_trajectories_load_or_are_refused(inputs):
 @pytest.mark.skipif(PROCESSES == 0, reason="none asked for")
 def test_processes_end_in_a_result_or_in_one_line(inputs):
     random = np.random.default_rng([SEED, 7])
-    cheap = ["task .npz", "weights .npz", "JSON", "text"]
+    cheap, valid = ["task .npz", "weights .npz", "JSON", "text"], contents(inputs)
     for i in range(PROCESSES):
+        restore(inputs, valid)
         arguments = COMMANDS[cheap[i % len(cheap)]](random)
         ended = subprocess.run(
             [sys.executable, "-m", "flowsim", *arguments],
