@@ -28,3 +28,9 @@ def test_a_refused_shape_is_compiled_as_usual_and_no_other(monkeypatch):
         np.testing.assert_array_equal(call(np.ones(size)), np.full(size, 2.0))
     assert traced == [(2,), (2,), (3,)]
     assert len(marked) == 2  # the attempt at (2,), and (3,)
+
+
+def test_large_arguments_are_not_marked(monkeypatch):
+    monkeypatch.setattr(module, "set_xla_metadata", None)
+    call = module.one_kernel(lambda x, y: x + y)
+    assert call(np.ones(module.LARGEST + 1), 1.0).sum() == 2 * (module.LARGEST + 1)
