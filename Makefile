@@ -14,7 +14,7 @@ run: $(VENV)/run.stamp
 	$(BIN)/flowsim run --overwrite
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # What the suite does with few cases: mutated inputs, and runs that are killed at random moments.
 fuzz: $(VENV)/dev.stamp

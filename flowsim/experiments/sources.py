@@ -1,5 +1,7 @@
 """Tasks by the words that configurations and the command line use."""
 
+from typing import Any
+
 from flowsim import checks, tasks
 
 
@@ -11,6 +13,6 @@ def task_of(source: str, width: int) -> tasks.Task:
     kind, colon, path = source.partition(":")
     if kind == "text" and colon:
         return tasks.text(path, width)
-    makers = {"digits": tasks.digits, "gaussian": tasks.gaussian, "anchor": tasks.anchor}
+    makers: dict[str, Any] = {"digits": tasks.digits, "gaussian": tasks.gaussian, "anchor": tasks.anchor}
     checks.choice("task", source, (*makers, "text:FILE", "FILE.npz"))
     return makers[source](width=width)

@@ -93,7 +93,8 @@ SETTINGS = {
 @contextmanager
 def figure_style() -> Iterator[None]:
     """The settings of flowsim's figures inside the block; the ones from outside after it."""
-    from matplotlib import cycler, rc_context, rcdefaults, rcParams
+    from matplotlib import rc_context, rcdefaults, rcParams
+    from matplotlib.rcsetup import cycler
 
     with rc_context():
         rcdefaults()
