@@ -29,7 +29,7 @@ SECONDS = {
     "gpu": 10,
 }
 #: Run by name only.
-LONGER = {"descent": 300, "escape": 120, "prediction": 900}
+LONGER = {"decoder_step": 40, "descent": 300, "escape": 120, "prediction": 900}
 #: A benchmark is stopped at this multiple of its seconds.
 PATIENCE = 2.0
 

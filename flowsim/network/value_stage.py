@@ -21,7 +21,7 @@ def value_stage(net: Decoder, theta0: Layers, data: Sequences, t: float | Array)
 
     linear in W_V of each layer and in no other matrix: all W_V set out at the speed M, at once and
     alike, while W_1, W_2, W_Q and W_K, which enter in products with W_V, stay. In the time t = τ ε
-    the relative error is O(ε).
+    the relative error is O(ε), and the others have moved by O(ε²) of their size.
     """
     _with_residual(net)
     M = signal_matrix(net, data)

@@ -51,7 +51,7 @@ def test_the_figure_is_whole_and_its_theorems_hold(preset, book, tmp_path, monke
     held = {claim["text"]: claim["held"] for claim in stored["claims"]}
     assert len(held) == len(summary["claims"]) == 13
     for text in held:
-        if "gradient" in text or "have moved by O(ε)" in text:
+        if "gradient" in text or "have moved by O(ε²)" in text:
             assert held[text], text
     table = (tmp_path / "wikitext" / "wikitext.csv").read_text()
     assert table.count("W_Q") == 2

@@ -69,8 +69,8 @@ def distance(one, other, name):
 
 @pytest.mark.parametrize("name", ["W_V", "W_1", "W_2", "W_Q", "W_K"])
 def test_errors_of_the_first_stage_are_of_the_predicted_order(followed, name):
-    """Relative error O(ε) for W_V; the others move by O(ε²), which leaves O(ε) of their size, and
-    W_Q, W_K by O(ε³): W_V, W_K and time each bring an ε."""
+    """Relative error O(ε) for W_V; the others move by O(ε³), ε² of their size: W_V, their partner
+    in the product and the time each bring an ε."""
     scales = [scale for scale, *_ in followed]
     errors = [distance(flow, line, name) for _, _, flow, line in followed]
     order = np.polyfit(np.log(scales), np.log(errors), 1)[0]

@@ -168,8 +168,8 @@ def first_stage_claims(rows: list[dict[str, Any]]) -> list[Claim]:
     return [
         claim("in the gradient flow every W_V grows as predicted, error O(ε): order ≥ 0.9",
               value is not None and value >= 0.9, value),
-        claim("while W_Q, W_K, W_1, W_2 have moved by O(ε): order ≥ 0.9",
-              rest is not None and rest >= 0.9, rest),
+        claim("while W_Q, W_K, W_1, W_2 have moved by O(ε²) of their size: order 2 ± 0.2",
+              rest is not None and abs(rest - 2) < 0.2, rest),
         claim("gradient descent in twice the steps misses the flow by half as much (to 10 %)",
               all(abs(ratio / 2 - 1) < 0.1 for ratio in ratios), ratios),
     ]  # fmt: skip

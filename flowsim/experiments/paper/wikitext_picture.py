@@ -84,13 +84,15 @@ def losses(seed: Any, text: Any, ax: Any) -> None:
 
 
 def first_stage(rows: list[dict[str, Any]], ax: Any) -> None:
-    """Errors of the first stage over ε; the thin line has slope 1."""
+    """Errors of the first stage over ε; thin lines have slopes 1 and 2."""
     scales = np.array([row["scale"] for row in rows])
     names = {"error of W_V": "$W_V$ against prediction", "movement of the others": "others moved"}
     for (name, label), (color, marker) in zip(names.items(), SPARE[:2], strict=True):
         values = np.array([row[name] for row in rows])
         ax.loglog(scales, values, color=color, marker=marker, label=label)
-    ax.loglog(scales, values[-1] * scales / scales[-1], color=GREY, linewidth=0.6)
+        slope = 1 if name == "error of W_V" else 2
+        line = values[-1] * (scales / scales[-1]) ** slope
+        ax.loglog(scales, line, color=GREY, linewidth=0.6)
     ax.set_xlabel(r"scale $\varepsilon$ of the start")
     ax.set_ylabel("relative difference")
     ax.set_title("First stage of the gradient flow", loc="left")
