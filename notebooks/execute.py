@@ -26,6 +26,9 @@ def execute(path: Path) -> None:
         notebook, timeout=TIMEOUT, record_timing=False, resources={"metadata": {"path": FOLDER}}
     )
     client.execute()
+    for cell in notebook.cells:  # warnings name files of this machine
+        outputs = cell.get("outputs", [])
+        outputs[:] = [output for output in outputs if output.get("name") != "stderr"]
     notebook.metadata.language_info = {"name": "python"}
     nbformat.write(notebook, path)
     print(f"{path.name}: {time.perf_counter() - started:.0f} s")
