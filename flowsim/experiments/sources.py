@@ -13,6 +13,10 @@ def task_of(source: str, width: int) -> tasks.Task:
     kind, colon, path = source.partition(":")
     if kind == "text" and colon:
         return tasks.text(path, width)
-    makers: dict[str, Any] = {"digits": tasks.digits, "gaussian": tasks.gaussian, "anchor": tasks.anchor}
+    makers: dict[str, Any] = {
+        "digits": tasks.digits,
+        "gaussian": tasks.gaussian,
+        "anchor": tasks.anchor,
+    }
     checks.choice("task", source, (*makers, "text:FILE", "FILE.npz"))
     return makers[source](width=width)
