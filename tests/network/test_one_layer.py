@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
-from flowsim.network import OneLayerTransformer, Parameters, gaussian_parameters
+from flowsim.network import OneLayerTransformer, Parameters, gaussian_parameters, products
 from flowsim.network.products import chain, factors_first
 from flowsim.tasks import Task
 
@@ -201,3 +201,25 @@ def test_equal_choices_do_not_trace_again(task, theta):
 def test_refuses_unknown_attention():
     with pytest.raises(ValueError, match="attention must be one of softmax, first_order, uniform"):
         OneLayerTransformer(attention="linear")
+
+
+def test_large_products_have_the_usual_derivatives(monkeypatch):
+    """Values, both modes and second derivatives of the product with its own rule."""
+    monkeypatch.setattr(products, "LARGE", 1)
+    rng = np.random.default_rng(0)
+    A, B, dA, dB = (jnp.asarray(rng.normal(size=s)) for s in ((5, 3), (3, 4), (5, 3), (3, 4)))
+
+    def size(multiply, A, B):
+        return jnp.sum(jnp.sin(multiply(A, B)))
+
+    for derivative in (
+        lambda f: jax.grad(f, argnums=(0, 1))(A, B),
+        lambda f: jax.jvp(f, (A, B), (dA, dB)),
+        lambda f: jax.jvp(jax.grad(f, argnums=(0, 1)), (A, B), (dA, dB)),
+        lambda f: jax.vmap(lambda B: jax.grad(f, argnums=1)(A, B))(jnp.stack([B, dB])),
+    ):
+        ours = derivative(lambda A, B: size(products.product, A, B))
+        usual = derivative(lambda A, B: size(jnp.matmul, A, B))
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), ours, usual
+        )
