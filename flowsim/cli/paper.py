@@ -22,9 +22,7 @@ def add(subparsers: Any) -> None:
     settings.add(parser, "flowsim.experiments.paper.presets:Preset", {})
     parser.add_argument("--preset", default="small", help="small (default) or paper")
     parser.add_argument("--text", metavar="FILE", help="a UTF-8 text, for figures that need one")
-    parser.add_argument("--out", default="flowsim-paper", help="result folder (%(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    settings.add_results(parser, "flowsim-paper")
     parser.set_defaults(execute=execute)
 
 

@@ -16,9 +16,7 @@ def add(subparsers: Any) -> None:
         "run", help="simulate both stages of one start", description=__doc__, epilog=EXAMPLE
     )
     settings.add(parser, "flowsim.experiments.two_stage:TwoStage", settings.START)
-    parser.add_argument("--out", default="flowsim-run", help="result folder (default %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier run")
-    parser.add_argument("--json", action="store_true", help="print summary.json")
+    settings.add_results(parser, "flowsim-run")
     parser.set_defaults(execute=execute)
 
 

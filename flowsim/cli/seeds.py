@@ -22,9 +22,7 @@ def add(subparsers: Any) -> None:
         epilog=EXAMPLE,
     )
     settings.add(parser, "flowsim.experiments.seeds:SeedStudy", FLAGS)
-    parser.add_argument("--out", help="result folder (default: none)")
-    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    settings.add_results(parser)
     parser.set_defaults(execute=execute)
 
 

@@ -40,19 +40,32 @@ def load(kind: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def asked(options: argparse.Namespace) -> dict[str, Any]:
+    """What the user has set: `file`, `flags` and `pairs`, lowest precedence first."""
+    flags = {name: getattr(options, name) for name in options.flags}
+    return {"file": options.config, "flags": flags, "pairs": options.overrides}
+
+
 def given(options: argparse.Namespace) -> dict[str, Any]:
-    """What the user has set: the file's settings, then flags, then `key=value`."""
+    """The settings that the user has set, by name."""
     from flowsim.experiments import config
 
-    flags = {name: getattr(options, name) for name in options.flags}
-    return config.given(file=options.config, flags=flags, pairs=options.overrides)
+    return config.given(**asked(options))
 
 
 def resolved(options: argparse.Namespace) -> Any:
     """The configuration: what the user has set, over the defaults."""
     from flowsim.experiments import config
 
-    return config.build(load(options.kind), given(options))
+    return config.resolve(load(options.kind), **asked(options))
+
+
+def add_results(parser: Any, out: str | None = None) -> None:
+    """Add `--out`, `--overwrite` and `--json`."""
+    default = "none" if out is None else out
+    parser.add_argument("--out", default=out, help=f"result folder (default: {default})")
+    parser.add_argument("--overwrite", action="store_true", help="replace earlier results")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:

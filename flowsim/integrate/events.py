@@ -128,10 +128,9 @@ def advance(
     values = jax.lax.map(lambda t: signals(events, dense, t, args, dtype), points[1:])
     values = _fill_forward(jnp.concatenate([record.signals[None], values]))
     peaks = jax.lax.cummax(jnp.concatenate([record.peaks[None], values[1:]]), axis=0)
-    before = jax.vmap(lambda v, p: v - _levels(events, p))(values[:-1], peaks[:-1])
-    after = jax.vmap(lambda v, p: v - _levels(events, p))(values[1:], peaks[:-1])
-    crossed = jax.vmap(lambda b, a: _crosses(events, b, a))(before, after)
     levels = jax.vmap(lambda p: _levels(events, p))(peaks[:-1])
+    before, after = values[:-1] - levels, values[1:] - levels
+    crossed = jax.vmap(lambda b, a: _crosses(events, b, a))(before, after)
 
     def locate(carry):
         pending, times, counts = carry

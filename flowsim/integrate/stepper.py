@@ -156,12 +156,7 @@ def attempt(problem: Problem, s: Stepping) -> Stepping:
     finite = scales.all_finite(y1)
     solved = finite & (result == diffrax.RESULTS.successful)
     ratio = jnp.where(solved & jnp.isfinite(ratio), ratio, jnp.inf)
-    one = jnp.ones_like(ratio)
-    order: Any = solver.error_order(term)
-    kept, _, t_next, _, controller_state, _ = controller().adapt_step_size(
-        s.t, t1, one, one, problem.args, ratio, order, s.controller_state
-    )
-    t_next = _follow_trend(s, t1, t_next, kept)
+    kept, t_next, controller_state = _next_step(s, t1, ratio, solver.error_order(term))
     interpolation = solver.interpolation_cls(t0=s.t, t1=t1, **dense_info)
 
     def dense(t):
@@ -198,6 +193,15 @@ def _integral(problem: Problem, dense: ev.Dense, t0: Any, t1: Any) -> Any:
     times = middle + half * jnp.asarray(NODES, t0.dtype)
     values = jax.lax.map(lambda t: problem.integrand(t, *dense(t)), times)
     return half * jnp.dot(jnp.asarray(WEIGHTS, t0.dtype), values)
+
+
+def _next_step(s: Stepping, t1: Any, ratio: Any, order: Any) -> tuple[Any, Any, Any]:
+    """Whether a step of this error is kept, the end of the next one, the controller's state."""
+    one = jnp.ones_like(ratio)
+    kept, _, t_next, _, state, _ = controller().adapt_step_size(
+        s.t, t1, one, one, None, ratio, order, s.controller_state
+    )
+    return kept, _follow_trend(s, t1, t_next, kept), state
 
 
 def _follow_trend(s: Stepping, t1: Any, t_next: Any, kept: Any) -> Any:

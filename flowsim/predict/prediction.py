@@ -153,17 +153,7 @@ def predict(
     blow_up = in_training_time(unit_rate, float(net.kappa(task)))
     by = drive(net, task, theta0)
     T = float(blow_up.time)
-    match, transverse = None, None
-    if np.isfinite(by.blow_up_time) and np.isfinite(T):
-        wanted = 0.0 if times is None else float(times[-1])
-        span = span_of(task)
-        stage_1, match = matched_start(net, task, theta0, by, span, rtol)
-        run_on, inside = separated_run if separated else condensed_run, span.task(task)
-        condensed = run_on(net, inside, theta0, match, T, wanted, rtol)
-        transverse = transverse_flow(net, inside, condensed, match.manifold, match.switch_time, T)
-        trajectory = composite(stage_1, condensed, match, transverse, T, times)
-    else:
-        trajectory = _stage_1_alone(net, task, theta0, times, rtol)
+    trajectory, match, transverse = _stages(net, task, theta0, by, T, times, separated, rtol)
     plateau = find_plateau(net, task)
     growth = plateau_growth(net, task, theta0, plateau)
     asymptotic = None
@@ -185,6 +175,21 @@ def predict(
     for line in prediction.cautions.values():
         warnings.warn(line, Caution, stacklevel=2)
     return prediction
+
+
+def _stages(
+    net: Any, task: Any, theta0: Any, by: Any, T: float, times: Any, separated: bool, rtol: Any
+) -> tuple[Trajectory, Any, Any]:
+    """The composite trajectory with its match and transverse flow, or stage 1 alone."""
+    if not (np.isfinite(by.blow_up_time) and np.isfinite(T)):
+        return _stage_1_alone(net, task, theta0, times, rtol), None, None
+    wanted = 0.0 if times is None else float(times[-1])
+    span = span_of(task)
+    stage_1, match = matched_start(net, task, theta0, by, span, rtol)
+    run_on, inside = separated_run if separated else condensed_run, span.task(task)
+    condensed = run_on(net, inside, theta0, match, T, wanted, rtol)
+    transverse = transverse_flow(net, inside, condensed, match.manifold, match.switch_time, T)
+    return composite(stage_1, condensed, match, transverse, T, times), match, transverse
 
 
 def in_training_time(blow_up: BlowUp, kappa: float) -> BlowUp:
