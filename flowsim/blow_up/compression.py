@@ -10,7 +10,7 @@ SMALL = 64
 Weights = tuple[Float[Array, " h"], Float[Array, "h m"], Float[Array, " m"]]
 
 
-def is_thin(shape: tuple[int, int]) -> bool:
+def is_thin(shape: tuple[int, ...]) -> bool:
     """Whether one side is so much longer that a square of it would not fit O(h² + hm)."""
     short, long = sorted(shape)
     return long > max(SMALL, 2 * short)

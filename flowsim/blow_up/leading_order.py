@@ -13,6 +13,7 @@ from flowsim import checks
 from flowsim.blow_up.closed_forms import rank_one_blow_up_time
 from flowsim.blow_up.compression import compressed, is_thin
 from flowsim.blow_up.derivatives import with_derivative
+from flowsim.blow_up.krylov import in_krylov_spaces, is_large, unresolved
 from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked_scalars
 from flowsim.blow_up.reduced import solve
 from flowsim.blow_up.reduction import smaller_garnier
@@ -22,6 +23,8 @@ from flowsim.blow_up.taylor import ROUNDING
 from flowsim.blow_up.two_part import BITS
 from flowsim.blow_up.verdict import NEVER, PROVED, Verdict
 
+#: Bounds from Krylov spaces may be so far apart, relatively; else the whole weights are used.
+BRACKET = 1e-13
 #: Each solves a scaled Garnier system; a user chooses by name.
 ENGINES = {"taylor": solve, "runge_kutta": solve_by_runge_kutta}
 
@@ -79,9 +82,19 @@ def blow_up_time(W_v: Any, W_1: Any, W_2: Any, *, engine: str = "taylor") -> Blo
     weights = _checked(W_v, W_1, W_2)
     rows = weights[0].shape[0]
     if not checks.is_traced(weights):
-        return _unpacked(np.asarray(packed_blow_up(*weights, engine)), rows)
+        return _unpacked(_packed_on_the_host(weights, engine), rows)
     found = _unpacked(packed_blow_up(*jax.lax.stop_gradient(weights), engine), rows)
     return eqx.tree_at(lambda f: f.time, found, with_derivative(found.time, *weights))
+
+
+def _packed_on_the_host(weights, engine):
+    """By the Krylov spaces of large weights, unless these do not hold the solution well enough."""
+    if engine == "taylor" and is_large(weights[1].shape):
+        packed = np.asarray(_packed_by_krylov_spaces(*weights))
+        time, lower, upper = packed[:3]
+        if packed[-1] <= ROUNDING and upper - lower <= BRACKET * time:
+            return packed[:-1]
+    return np.asarray(packed_blow_up(*weights, engine))
 
 
 def _unpacked(packed, rows):
@@ -109,32 +122,43 @@ def packed_blow_up(
     engine: str = "taylor",
 ) -> Float[Array, " packed"]:
     """`blow_up_time` of checked float64 arrays in one vector: pure, one compilation a shape."""
-    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in (W_v, W_1, W_2)]))
-    exponent = binary_exponent(largest)
-    W_v, W_1, W_2 = (times_power_of_two(a, -exponent) for a in (W_v, W_1, W_2))
+    (W_v, W_1, W_2), exponent = _of_unit_size(W_v, W_1, W_2)
     if W_1.shape == (1, 1) and engine == "taylor":
         return _scalar(W_v, W_1, W_2, exponent)
-    return _matrices(W_v, W_1, W_2, exponent, ENGINES[engine])
+    weights, still, solve = (W_v, W_1, W_2), _still(W_v, W_1, W_2), ENGINES[engine]
+    if not is_thin(W_1.shape):
+        return jnp.concatenate(_matrices(*weights, still, exponent, solve))
+    weights, value_of, hidden_of = compressed(*weights)
+    scalars, value, hidden = _matrices(*weights, still, exponent, solve, 2.0**BITS)
+    return jnp.concatenate([scalars, value_of(value), hidden_of(hidden)])
 
 
-def _matrices(W_v, W_1, W_2, exponent, solve):
-    still = _still(W_v, W_1, W_2)
-    value_of = hidden_of = _unchanged
-    thin = is_thin(W_1.shape)
-    if thin:
-        (W_v, W_1, W_2), value_of, hidden_of = compressed(W_v, W_1, W_2)
+@jax.jit
+def _packed_by_krylov_spaces(W_v, W_1, W_2):
+    """The same, and behind it how much of the solution the spaces do not hold."""
+    weights, exponent = _of_unit_size(W_v, W_1, W_2)
+    weights, value_of, hidden_of = in_krylov_spaces(*weights)
+    scalars, value, hidden = _matrices(*weights, _still(*weights), exponent, solve, 2.0**BITS)
+    beyond = jnp.where(jnp.isfinite(scalars[0]), unresolved(value, hidden), jnp.inf)
+    return jnp.concatenate([scalars, value_of(value), hidden_of(hidden), beyond[None]])
+
+
+def _of_unit_size(*weights):
+    """Weights with a largest entry of about one, and the power of two that they were divided by."""
+    exponent = binary_exponent(jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in weights])))
+    return tuple(times_power_of_two(a, -exponent) for a in weights), exponent
+
+
+def _matrices(W_v, W_1, W_2, still, exponent, solve, coarseness=1.0):
+    """Packed scalars, n and m; the rounding of the weights is `coarseness` times 2^−BITS."""
     system, factor, exchanged = smaller_garnier(W_v, W_1, W_2)
-    uncertainty = _start_uncertainty(system, W_1, factor[-1]) * (2.0**BITS if thin else 1.0)
+    uncertainty = _start_uncertainty(system, W_1, factor[-1]) * coarseness
     scalars, rows = solve(system, uncertainty, still, exponent)
     partner = rows[1] @ factor
     size = jnp.sqrt(jnp.sum(partner * partner))
     vectors = jnp.stack([rows[0, :-1], partner / jnp.where(size > 0, size, 1.0)])
     value, hidden = jnp.where(exchanged, vectors[::-1], vectors)
-    return jnp.concatenate([scalars, value_of(value[: W_v.size]), hidden_of(hidden[: W_2.size])])
-
-
-def _unchanged(vector):
-    return vector
+    return scalars, value[: W_v.size], hidden[: W_2.size]
 
 
 def _start_uncertainty(system, W_1, W_2):
