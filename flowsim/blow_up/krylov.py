@@ -37,17 +37,17 @@ def in_krylov_spaces(W_v: Array, W_1: Array, W_2: Array) -> tuple[Weights, Calla
 
 def _bases(W_v, W_1, W_2) -> tuple[Array, Array, Array]:
     """Rows: u_j, v_j and W_1 v_j. Zero vectors where a space is exhausted or has not begun."""
-    start = [jnp.zeros((COLUMNS, v.size)).at[0].set(_unit(v, 0.0)) for v in (W_v, W_2)]
 
     def extend(j, carry):
-        left, right, images = carry
-        ahead, back = W_1 @ right[j], left[j] @ W_1
-        images = images.at[j].set(ahead)
-        left = left.at[j + 1].set(_next(left, ahead), mode="drop")
-        right = right.at[j + 1].set(_next(right, back), mode="drop")
-        return left, right, images
+        left, right, images, u, v = carry
+        ahead, back = W_1 @ v, u @ W_1
+        new = zip((left, right, images), (u, v, ahead), strict=True)
+        left, right, images = (jax.lax.dynamic_update_index_in_dim(a, row, j, 0) for a, row in new)
+        return left, right, images, _next(left, ahead), _next(right, back)
 
-    return jax.lax.fori_loop(0, COLUMNS, extend, (*start, jnp.zeros_like(start[0])))
+    empty = [jnp.zeros((COLUMNS, size)) for size in (W_v.size, W_2.size, W_v.size)]
+    start = (*empty, _unit(W_v, 0.0), _unit(W_2, 0.0))
+    return jax.lax.fori_loop(0, COLUMNS, extend, start)[:3]
 
 
 def _next(basis, vector):
