@@ -16,6 +16,7 @@ FLAGS: dict[str, tuple[type, str]] = {
     "count": (int, "number of starts"),
     "seed": (int, "seed of the starts (default 0)"),
     "source": (str, "chains (default; no matrices) or matrices (the starts of flowsim blowup)"),
+    "widths": (str, "instead of width: T* √h at several widths h,h,…"),
 }
 
 
@@ -28,7 +29,6 @@ def add(subparsers: Any) -> None:
         epilog=EXAMPLE,
     )
     settings.add(parser, "flowsim.experiments.census:Starts", FLAGS)
-    parser.add_argument("--widths", metavar="H,H,…", help="instead: T* √h at several widths")
     parser.add_argument("--out", metavar="DIR", help="folder to keep results and to resume from")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute)
@@ -41,11 +41,13 @@ def execute(options: argparse.Namespace) -> int:
     use_all_cores(jax)
     from flowsim.experiments.census import census
 
+    options.widths = settings.numbers("widths", options.widths, int)
     config = settings.resolved(options)
-    if options.widths is not None:
+    if config.widths is not None:
         return over_widths(config, options)
+    given = {name: value for name, value in vars(config).items() if name != "widths"}
     with Notice(config.count) as notice:
-        found = census(**vars(config), out=options.out, notice=notice)
+        found = census(**given, out=options.out, notice=notice)
     if found is None:
         print("shards of other processes are missing: run again when they are done")
         return 0
@@ -59,8 +61,7 @@ def over_widths(config: Any, options: argparse.Namespace) -> int:
     from flowsim.experiments.widths import width_scaling
     from flowsim.report import markdown_table
 
-    widths = settings.numbers("widths", options.widths, int) or ()
-    summary = width_scaling(widths, config.count, seed=config.seed, out=options.out)
+    summary = width_scaling(config.widths, config.count, seed=config.seed, out=options.out)
     if options.json:
         print(storage.json_text(summary))
     else:

@@ -55,5 +55,6 @@ def text(summary: dict[str, Any], out: str | None) -> str:
         markdown_table(summary["rates"]),
         "",
         markdown_table(summary["batches"]),
+        *(f"untrusted {why}" for why in summary["untrusted_because"]),
     ]
     return "\n".join([*lines, f"results   {out}"] if out else lines)

@@ -8,6 +8,10 @@ from flowsim import storage
 from flowsim.cli import settings
 
 EXAMPLE = "Example: flowsim paper fig1b --out my-paper"
+FLAGS: dict[str, tuple[type, str]] = {
+    "preset": (str, "small (default) or paper"),
+    "text": (str, "a UTF-8 text file, for figures that need one"),
+}
 
 
 def add(subparsers: Any) -> None:
@@ -19,30 +23,31 @@ def add(subparsers: Any) -> None:
         epilog=EXAMPLE,
     )
     parser.add_argument("figure", metavar="FIGURE", help="a figure's name, all, or list")
-    settings.add(parser, "flowsim.experiments.paper.presets:Preset", {})
-    parser.add_argument("--preset", default="small", help="small (default) or paper")
-    parser.add_argument("--text", metavar="FILE", help="a UTF-8 text, for figures that need one")
+    settings.add(parser, "flowsim.experiments.paper.presets:Preset", FLAGS)
     settings.add_results(parser, "flowsim-paper")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Make the figures and print what they claim; a claim that fails is a result, not an error."""
+    from flowsim.experiments import config
     from flowsim.experiments.paper import laboratory, presets, registry, running
 
     if options.figure == "list":
         print("\n".join(f"{name:16}{about}" for name, about in registry.titles().items()))
         return 0
     changes = settings.given(options)
-    preset = presets.preset_of(options.preset, changes)
-    lab = laboratory.Laboratory(preset, options.text)
+    preset, text = changes.pop("preset", "small"), changes.pop("text", None)
+    lab = laboratory.Laboratory(
+        presets.preset_of(preset, changes), config.convert("text", text, str | None)
+    )
     summaries = running.run(
         options.figure, lab, options.out, overwrite=options.overwrite, notice=notice
     )
     if options.json:
         print(storage.json_text(summaries if len(summaries) > 1 else summaries[0]))
     else:
-        print("\n".join([*map(text, summaries), f"results   {options.out}"]))
+        print("\n".join([*map(claims, summaries), f"results   {options.out}"]))
     return 0
 
 
@@ -52,7 +57,7 @@ def notice(figure: str) -> None:
         print(f"{figure} …", file=sys.stderr)
 
 
-def text(summary: dict[str, Any]) -> str:
+def claims(summary: dict[str, Any]) -> str:
     """The claims of one figure for a person."""
     verdicts = [
         f"  {'held  ' if claim['held'] else 'FAILED'}  {claim['text']}"

@@ -6,7 +6,8 @@ give it coordinator_address, num_processes and process_id). Processes exchange n
 its own shards, and a lost process leaves the others' shards valid; start again to fill the gaps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,16 @@ def _shard(source, folder, number, first, count, size, identity) -> Members:
     return members
 
 
-def open_ensemble(folder: Path, source: Source, count: int, size: int) -> None:
-    """Make the folder of an ensemble, or check that it is one of the same kind."""
+@contextmanager
+def open_ensemble(folder: Path, source: Source, count: int, size: int) -> Iterator[None]:
+    """Make the folder of an ensemble, or check that it is one of the same kind.
+
+    Until the block ends it belongs to this process, or to those of `jax.distributed` together.
+    """
     shards.adopt(folder, identity_of(source, count, size))
-    if jax.process_count() == 1:
+    if jax.process_count() > 1:
+        yield
+        return
+    with storage.claimed(folder):
         storage.remove_temporaries(folder)
+        yield

@@ -1,5 +1,6 @@
 """A census: blow-up times of very many starts, with summary, netCDF and figures."""
 
+import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable
@@ -80,7 +81,8 @@ class Census:
 
 @dataclasses.dataclass(frozen=True)
 class Starts:
-    """The arguments of `census` that a configuration may hold."""
+    """The arguments of `census` that a configuration may hold, or those of `width_scaling`, which
+    are `widths`, `count` and `seed` alone."""
 
     width: int | None = None
     count: int | None = None
@@ -89,6 +91,13 @@ class Starts:
     source: str = "chains"
     lanes: int | None = None
     shard: int | None = None
+    widths: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self) if self.widths is not None else ():
+            value = getattr(self, field.name)
+            if field.name not in ("widths", "count", "seed") and value != field.default:
+                raise checks.fail(field.name, "not be given together with widths", value)
 
 
 def census(
@@ -133,15 +142,16 @@ def census(
     count = checks.integer("count", count)
     folder = None if out is None else storage.writing.usable_path("out", out)
     chosen, size = _as_before(chosen, folder, lanes, shard, count)
-    if folder is not None:
-        open_ensemble(folder, chosen, count, size)
-    members = ensemble(chosen, count, folder=folder, size=size, notice=notice)
-    if members is None:
-        return None
-    found = Census(members, {**chosen.identity, "shard_size": size})
-    if folder is not None and not storage.is_finished(folder):
-        _finish(found, folder)
-    return found
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            stack.enter_context(open_ensemble(folder, chosen, count, size))
+        members = ensemble(chosen, count, folder=folder, size=size, notice=notice)
+        if members is None:
+            return None
+        found = Census(members, {**chosen.identity, "shard_size": size})
+        if folder is not None and not storage.is_finished(folder):
+            _finish(found, folder)
+        return found
 
 
 def source_of(

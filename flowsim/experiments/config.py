@@ -1,7 +1,8 @@
 """Configurations: defaults, a TOML file, flags and `key=value`, in this order.
 
 A configuration is a frozen dataclass whose fields have defaults; their types are the rules.
-Unknown keys are refused, with the nearest known one named.
+Unknown keys are refused, with the nearest known one named. Of two pairs with one key the last
+counts.
 """
 
 import dataclasses
@@ -87,9 +88,9 @@ def convert(key: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def to_toml(config: Any) -> str:
+def to_toml(config: Any, **more: Any) -> str:
     """The configuration as TOML; values that are None are left out (None is their default)."""
-    values = dataclasses.asdict(config)
+    values = dataclasses.asdict(config) | more
     return "".join(f"{key} = {_toml(v)}\n" for key, v in values.items() if v is not None)
 
 
@@ -101,6 +102,6 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def write(folder: Path, config: Any) -> None:
+def write(folder: Path, config: Any, **more: Any) -> None:
     """`config.toml` beside the results: what the run was, ready to run again."""
-    storage.write_text(folder / "config.toml", to_toml(config))
+    storage.write_text(folder / "config.toml", to_toml(config, **more))

@@ -17,6 +17,7 @@ from flowsim.descent import Descent, train
 from flowsim.experiments import config as configuration
 from flowsim.experiments.batch_sizes import batch_rows
 from flowsim.experiments.setting import Setting, TwoStage
+from flowsim.experiments.summary import untrusted_because
 from flowsim.flows import Modified
 from flowsim.integrate import integrate, simulate
 from flowsim.observables import along
@@ -68,18 +69,20 @@ class Study:
     comparisons: dict[float, DescentComparison]
     sharpness: tuple[Any, Any]
     time_star: float
+    trusted: bool
 
 
 def run(config: DescentStudy, out: str | Path | None, *, overwrite: bool = False) -> dict[str, Any]:
     """The comparison and its summary; with `out` also a folder (`summary.json` is written last)."""
     setting, time_star = checked(config)
-    folder = None if out is None else storage.open_folder(out, overwrite=overwrite)
-    study = compute(config, setting, time_star)
-    if folder is not None:
-        configuration.write(folder, config)
+    if out is None:
+        return compute(config, setting, time_star).summary
+    with storage.open_folder(out, overwrite=overwrite) as folder:
+        study = compute(config, setting, time_star)
+        configuration.write(folder, resolved(config, setting, study.summary))
         draw(study, folder)
         storage.write_json(folder / storage.SUMMARY, study.summary)
-    return study.summary
+        return study.summary
 
 
 def checked(config: DescentStudy) -> tuple[Setting, float]:
@@ -88,8 +91,9 @@ def checked(config: DescentStudy) -> tuple[Setting, float]:
     checks.integer("members", config.members, low=2)
     shared = {f.name for f in dataclasses.fields(TwoStage)} & set(vars(config)) - {"rates"}
     setting = Setting(TwoStage(**{name: getattr(config, name) for name in shared}))
-    if config.rates == ():
-        raise checks.fail("rates", "not be empty", config.rates)
+    for name in ("rates", "batches"):
+        if getattr(config, name) == ():
+            raise checks.fail(name, "not be empty", ())
     for size in config.batches or ():
         if checks.integer("batches", size) > setting.task.size:
             rule = f"be at most the number of samples, {setting.task.size}"
@@ -103,6 +107,15 @@ def checked(config: DescentStudy) -> tuple[Setting, float]:
             rule = f"be at least {least:.3g} ({MOST_STEPS:.0e} steps to the time of comparison)"
             raise checks.fail("rates", rule, eta)
     return setting, time_star
+
+
+def resolved(config: DescentStudy, setting: Setting, summary: dict[str, Any]) -> DescentStudy:
+    """The configuration with the width of the task and the rates and batches that were run."""
+    chosen = {
+        "rates": tuple(row["learning_rate"] for row in summary["rates"]),
+        "batches": tuple(row["batch_size"] for row in summary["batches"]),
+    }
+    return dataclasses.replace(config, width=setting.task.width, **chosen)
 
 
 def compute(config: DescentStudy, setting: Setting, time_star: float) -> Study:
@@ -131,9 +144,11 @@ def compute(config: DescentStudy, setting: Setting, time_star: float) -> Study:
         "rates": rows,
         "batches": batches,
         "outcome": flow.outcome.name,
+        "trusted": bool(flow.trusted),
+        "untrusted_because": untrusted_because(flow, RTOL),
         "seconds": time.perf_counter() - started,
     }
-    return Study(summary, comparisons, curve, time_star)
+    return Study(summary, comparisons, curve, time_star, bool(flow.trusted))
 
 
 def reference(setting: Setting, time_star: float, at: float) -> Trajectory:
@@ -225,6 +240,7 @@ def first_above(curve: tuple[Any, Any], level: float) -> float | None:
 def draw(study: Study, folder: Path) -> None:
     """The figures, PNG and PDF, and the tables."""
     from flowsim.report import figures, save_figure, save_table
+    from flowsim.report.canvas import mark_untrusted
 
     rows, batches = study.summary["rates"], study.summary["batches"]
     largest_first = sorted(study.comparisons.items(), reverse=True)
@@ -239,6 +255,7 @@ def draw(study: Study, folder: Path) -> None:
         ),
     }
     for name, figure in drawn.items():
+        mark_untrusted(figure, study)
         save_figure(figure, folder / "figures", name)
     save_table(rows, folder, "rates")
     save_table(batches, folder, "batches")

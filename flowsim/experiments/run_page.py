@@ -43,7 +43,7 @@ def write_page(setting: Setting, summary: dict[str, Any], folder: Path) -> None:
         comparison=comparison(summary),
         facts=facts(summary),
         terms=TERMS,
-        configuration=configuration.to_toml(config),
+        configuration=configuration.to_toml(setting.resolved),
         warning=_warning(summary),
     )
     storage.write_text(folder / "report.html", page)

@@ -39,22 +39,28 @@ class SeedStudy:
 def run(config: SeedStudy, out: str | Path | None = None, *, overwrite: bool = False) -> Any:
     """The summary; with `out` also a folder with `seeds.nc`, tables and figures."""
     settings = checked(config)
-    folder = None if out is None else storage.open_folder(out, overwrite=overwrite)
+    if out is None:
+        return summarise(config, solved(config, settings))
+    with storage.open_folder(out, overwrite=overwrite) as folder:
+        found = solved(config, settings)
+        summary = summarise(config, found)
+        configuration.write(folder, config)
+        storage.write_netcdf(folder / "seeds.nc", dataset(config, found))
+        draw(config, found, summary, folder)
+        storage.write_json(folder / storage.SUMMARY, summary)
+        return summary
+
+
+def solved(config: SeedStudy, settings: list[Setting]) -> list[Runs]:
+    """The runs at each scale."""
     key = jax.random.key(config.seed)
-    found = [
+    return [
         two_stage_runs(
             setting.net, setting.task, key, config.count,
             scale=setting.scale, t1=config.t1, rtol=config.rtol, max_steps=config.max_steps,
         )
         for setting in settings
     ]  # fmt: skip
-    summary = summarise(config, found)
-    if folder is not None:
-        configuration.write(folder, config)
-        storage.write_netcdf(folder / "seeds.nc", dataset(config, found))
-        draw(config, found, summary, folder)
-        storage.write_json(folder / storage.SUMMARY, summary)
-    return summary
 
 
 def checked(config: SeedStudy) -> list[Setting]:

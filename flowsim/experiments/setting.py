@@ -63,10 +63,9 @@ class Setting:
 
     @property
     def resolved(self) -> TwoStage:
-        """The configuration with the scale that it leaves to its default."""
-        if self.config.rate is not None:
-            return self.config
-        return dataclasses.replace(self.config, scale=self.scale)
+        """The configuration with the scale that it leaves to its default, and the task's width."""
+        scale = self.scale if self.config.rate is None else None
+        return dataclasses.replace(self.config, scale=scale, width=self.task.width)
 
     @property
     def kappa(self) -> float:

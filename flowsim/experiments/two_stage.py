@@ -25,7 +25,11 @@ def run(
 ) -> dict[str, Any]:
     """The run, its folder and its summary (`summary.json`, which is written last)."""
     setting = Setting(config)
-    folder = storage.open_folder(out, overwrite=overwrite, names=FILES)
+    with storage.open_folder(out, overwrite=overwrite, names=FILES) as folder:
+        return _run(setting, folder, progress)
+
+
+def _run(setting: Setting, folder: Path, progress: bool) -> dict[str, Any]:
     configuration.write(folder, setting.resolved)
     clock = Clock()
     simulated, prediction, linear = solved(setting, progress=progress)

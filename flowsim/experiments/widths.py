@@ -7,12 +7,14 @@ import numpy as np
 
 from flowsim import checks, storage
 from flowsim.ensemble.mean_field import mean_field_limit
-from flowsim.experiments.census import Census, census
+from flowsim.ensemble.members import Members
+from flowsim.experiments import config as configuration
+from flowsim.experiments.census import Census, Starts, census
 
 
 def width_scaling(
     widths: tuple[int, ...],
-    count: int,
+    count: int | None,
     *,
     seed: int = 0,
     out: str | Path | None = None,
@@ -24,23 +26,27 @@ def width_scaling(
         raise checks.fail("widths", "not be empty", widths)
     for h in widths:
         checks.integer("widths", h)
-    folder = None if out is None else storage.open_folder(out, overwrite=overwrite)
-    found = [census(h, count, seed=seed) for h in widths]
-    summary: dict[str, Any] = {
-        "count": count,
-        "seed": seed,
-        "mean_field_limit": mean_field_limit(),
-        "widths": [_row(one) for one in found if one is not None],
-    }
-    if folder is not None:
+    count, seed = checks.integer("count", count), checks.seed("seed", seed)
+    if out is None:
+        return _solved(widths, count, seed)[0]
+    with storage.open_folder(out, overwrite=overwrite) as folder:
         from flowsim.report import figures, save_figure, save_table
 
-        members = [one.members for one in found if one is not None]
+        configuration.write(folder, Starts(widths=widths, count=count, seed=seed))
+        summary, members = _solved(widths, count, seed)
         save_table(summary["widths"], folder, "widths")
         drawn = figures.width_scaling(widths, members, summary["mean_field_limit"])
         save_figure(drawn, folder / "figures", "widths")
         storage.write_json(folder / storage.SUMMARY, summary)
-    return summary
+        return summary
+
+
+def _solved(widths: tuple[int, ...], count: int, seed: int) -> tuple[dict[str, Any], list[Members]]:
+    """The summary, and the members at each width."""
+    found = [one for h in widths if (one := census(h, count, seed=seed)) is not None]
+    rows = [_row(one) for one in found]
+    summary = {"count": count, "seed": seed, "mean_field_limit": mean_field_limit()}
+    return summary | {"widths": rows}, [one.members for one in found]
 
 
 def _row(found: Census) -> dict[str, Any]:

@@ -19,6 +19,7 @@ figcaption { font-size: 0.9rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.25rem 0.5rem 0.25rem 0; border-bottom: 1px solid #8886; }
 td:first-child { min-width: 5rem; }
+@media (max-width: 30rem) { table { font-size: 0.9rem; } td:first-child { min-width: 4.5rem; } }
 dt { font-weight: bold; margin-top: 0.5rem; } dd { margin-left: 1rem; }
 pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8886; }
 .warning { border-left: 0.3rem solid #d55e00; padding-left: 0.75rem; }

@@ -1,6 +1,7 @@
 """Files that are whole or absent, readers that never run what they read, result folders."""
 
 from flowsim.storage.folder import SUMMARY as SUMMARY
+from flowsim.storage.folder import claimed as claimed
 from flowsim.storage.folder import is_finished as is_finished
 from flowsim.storage.folder import open_folder as open_folder
 from flowsim.storage.folder import remove_temporaries as remove_temporaries

@@ -1,7 +1,9 @@
 """Result folders: one with a `summary.json` is finished, any other may be started anew."""
 
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from flowsim import checks
@@ -16,14 +18,15 @@ def is_finished(path: str | os.PathLike) -> bool:
     return os.path.lexists(Path(path) / SUMMARY)
 
 
+@contextmanager
 def open_folder(
     path: str | os.PathLike,
     overwrite: bool = False,
     *,
     names: Iterable[str] = (),
     name: str = "out",
-) -> Path:
-    """The folder, ready for a new run's files.
+) -> Iterator[Path]:
+    """The folder, ready for a new run's files, and that run's alone until the block ends.
 
     It is created where it is missing. With `overwrite` the summary of an earlier run goes first,
     so that the folder counts as unfinished until the new summary stands. Temporaries that a killed
@@ -34,24 +37,53 @@ def open_folder(
             new run may not write again.
 
     Raises:
-        ValueError: the folder holds a finished run and `overwrite` is false; the place is not a
-            folder or cannot be written.
+        ValueError: the folder holds a finished run and `overwrite` is false; another run is at
+            work in it; the place is not a folder or cannot be written.
     """
     folder = usable_path(name, path)
+    with ExitStack() as stack:
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise checks.fail(name, "be a folder", str(path))
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(claimed(folder, name))
+            if is_finished(folder) and not overwrite:
+                rule = f"be a folder without a {SUMMARY} (overwrite replaces a finished run)"
+                raise checks.fail(name, rule, str(path))
+            _try_writing(folder)
+            for old in [folder / SUMMARY, *(folder / known for known in names)]:
+                old.unlink(missing_ok=True)
+            remove_temporaries(folder)
+        except OSError as error:
+            raise unwritable(name, folder, error) from error
+        yield folder
+
+
+@contextmanager
+def claimed(folder: Path, name: str = "out") -> Iterator[None]:
+    """Keep other runs out of a folder that exists, until the block or the process ends.
+
+    The system forgets the claim of a process that is killed. Where the file system knows no locks,
+    nothing is kept out.
+
+    Raises:
+        ValueError: another run is at work in the folder.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        if folder.exists() and not folder.is_dir():
-            raise checks.fail(name, "be a folder", str(path))
-        if is_finished(folder) and not overwrite:
-            rule = f"be a folder without a {SUMMARY} (overwrite replaces a finished run)"
-            raise checks.fail(name, rule, str(path))
-        folder.mkdir(parents=True, exist_ok=True)
-        _try_writing(folder)
-        for old in [folder / SUMMARY, *(folder / known for known in names)]:
-            old.unlink(missing_ok=True)
-        remove_temporaries(folder)
-    except OSError as error:
-        raise unwritable(name, folder, error) from error
-    return folder
+        with suppress(OSError):
+            _lock(descriptor, folder, name)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path, name: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        rule = "be a folder in which no other run is at work"
+        raise checks.fail(name, rule, str(folder)) from error
 
 
 def _try_writing(folder: Path) -> None:

@@ -49,8 +49,8 @@ class Counted:
 
 def run(folder, source=None):
     source = source or Counted()
-    open_ensemble(folder, source, COUNT, SIZE)
-    return ensemble(source, COUNT, folder=folder, size=SIZE), source
+    with open_ensemble(folder, source, COUNT, SIZE):
+        return ensemble(source, COUNT, folder=folder, size=SIZE), source
 
 
 def same(a, b):
@@ -105,8 +105,11 @@ def test_another_configuration_is_refused_with_the_difference(finished):
     before = {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()}
     with pytest.raises(ValueError, match="source 'counted' there, 'else' here"):
         run(finished, Counted("else"))
-    with pytest.raises(ValueError, match="count 23 there, 22 here"):
-        open_ensemble(finished, Counted(), COUNT - 1, SIZE)
+    with (
+        pytest.raises(ValueError, match="count 23 there, 22 here"),
+        open_ensemble(finished, Counted(), COUNT - 1, SIZE),
+    ):
+        pass
     assert before == {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()}
 
 
@@ -181,6 +184,14 @@ def test_processes_share_the_shards_and_the_last_one_gathers(tmp_path, monkeypat
     first, source = run(tmp_path)
     assert source.calls == [0, 2 * SIZE, 4 * SIZE]
     assert same(first, ensemble(Counted(), COUNT))
+
+
+def test_two_runs_that_know_nothing_of_one_another_do_not_share_a_folder(tmp_path):
+    with (
+        open_ensemble(tmp_path, Counted(), COUNT, SIZE),
+        pytest.raises(ValueError, match="out must be a folder in which no other run is at work"),
+    ):
+        run(tmp_path)
 
 
 def test_a_lost_process_leaves_the_shards_of_others_valid(tmp_path, monkeypatch):

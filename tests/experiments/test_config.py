@@ -1,9 +1,29 @@
-"""Configurations: precedence, types, refusals, and a round trip through TOML."""
+"""Configurations: precedence, types, refusals, a round trip through TOML, and the examples."""
+
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from flowsim.experiments import config
+from flowsim.cli import main
+from flowsim.experiments import cases, census, config, descent_comparison, seeds
+from flowsim.experiments.paper import laboratory, presets
 from flowsim.experiments.two_stage import TwoStage
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+#: The settings of each command, and what a file may hold beside them.
+KINDS = {
+    "run": (TwoStage, set()),
+    "blowup": (cases.Cases, set()),
+    "compare": (descent_comparison.DescentStudy, set()),
+    "census": (census.Starts, set()),
+    "seeds": (seeds.SeedStudy, set()),
+    "paper": (presets.Preset, {"preset", "text"}),
+}
+#: Settings without which a command says nothing: the examples give them.
+GIVEN = {"blowup": {"width", "count"}, "census": {"width", "count"}, "run": {"scale"}}
 
 
 def test_pairs_override_flags_override_the_file(tmp_path):
@@ -42,3 +62,63 @@ def test_bad_settings_are_named(pairs, message):
 def test_an_unreadable_file_is_named(tmp_path):
     with pytest.raises(ValueError, match="config must be a readable TOML file"):
         config.resolve(TwoStage, file=str(tmp_path / "absent.toml"))
+
+
+def test_of_two_pairs_the_last_counts():
+    assert config.resolve(TwoStage, pairs=["seed=1", "width=8", "seed=2"]).seed == 2
+
+
+@pytest.mark.parametrize("command", KINDS)
+def test_examples_hold_every_setting_with_its_default_and_a_comment(command):
+    kind, more = KINDS[command]
+    text = (EXAMPLES / f"{command}.toml").read_text(encoding="utf-8")
+    given = tomllib.loads(text)
+    made = config.build(kind, given)
+    named = re.findall(r"^(?:# )?(\w+) = ", text, re.MULTILINE)
+    assert sorted(named) == sorted({field.name for field in dataclasses.fields(kind)} | more)
+    changed = {f.name for f in dataclasses.fields(kind) if getattr(made, f.name) != f.default}
+    assert changed == GIVEN.get(command, set())
+    unset = tomllib.loads(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE))
+    for name in set(unset) - set(given) - more - {"widths"}:
+        config.build(kind, {name: unset[name]})
+    assert text.startswith("# Settings of `flowsim " + command)
+
+
+class StoppedError(Exception):
+    """In place of a computation."""
+
+
+def stop(*args, **kwargs):
+    raise StoppedError(*args)
+
+
+def test_paper_takes_its_preset_and_its_text_from_a_file_too(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.toml").write_text('preset = "paper"\ntext = "absent.txt"\nepochs = 7\n')
+    monkeypatch.setattr(laboratory, "Laboratory", stop)
+    arguments = ["paper", "text", "--config", str(tmp_path / "a.toml"), "--out", str(tmp_path)]
+    with pytest.raises(StoppedError) as caught:
+        main(arguments)
+    preset, text = caught.value.args
+    assert (preset.width, preset.epochs, text) == (640, 7, "absent.txt")
+    (tmp_path / "b.toml").write_text("text = 3\n")
+    assert main([*arguments, "--config", str(tmp_path / "b.toml")]) == 2
+    assert "text must be text; got 3" in capsys.readouterr().err
+    (tmp_path / "b.toml").write_text('preset = "papier"\n')
+    assert main([*arguments, "--config", str(tmp_path / "b.toml")]) == 2
+    assert "did you mean 'paper'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("width=3", "width must not be given together with widths; got 3"),
+        ("source=matrices", "source must not be given together with widths; got 'matrices'"),
+        ("widths=[]", "widths must not be empty"),
+        ("widths=[2, true]", "widths must be an integer; got True"),
+    ],
+)
+def test_several_widths_leave_the_rest_to_the_census(pair, message, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["census", "widths=[2]", "--count", "3", "--out", str(out), pair]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()

@@ -1,5 +1,6 @@
 """From names of figures to folders of results."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -39,15 +40,19 @@ def run(
     """
     figures = chosen(name, lab.text)
     root = storage.writing.usable_path("out", out)
-    folders = {key: storage.open_folder(root / key, overwrite=overwrite) for key in figures}
-    storage.remove_temporaries(root)
-    summaries = []
-    for key, figure in figures.items():
-        notice(key)
-        started = time.perf_counter()
-        finding = figure(lab)
-        seconds = time.perf_counter() - started
-        summaries.append(write(key, finding, lab, folders[key], seconds))
+    with contextlib.ExitStack() as stack:
+        folders = {
+            key: stack.enter_context(storage.open_folder(root / key, overwrite=overwrite))
+            for key in figures
+        }
+        storage.remove_temporaries(root)
+        summaries = []
+        for key, figure in figures.items():
+            notice(key)
+            started = time.perf_counter()
+            finding = figure(lab)
+            seconds = time.perf_counter() - started
+            summaries.append(write(key, finding, lab, folders[key], seconds))
     if len(figures) > 1:
         from flowsim.report import save_table
 
@@ -61,7 +66,7 @@ def write(
     """The files of one figure, and its summary."""
     from flowsim.report import save_figure, save_table
 
-    configuration.write(folder, lab.preset)
+    configuration.write(folder, lab.preset, text=lab.text)
     if finding.picture is not None:
         save_figure(finding.picture, folder, key, FORMATS)
     if finding.rows:

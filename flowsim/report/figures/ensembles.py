@@ -8,7 +8,7 @@ import numpy as np
 from flowsim.ensemble.members import Members
 from flowsim.ensemble.summary import subset, survival
 from flowsim.report.canvas import axes_or_new, legend_below
-from flowsim.report.style import SPARE, figure_style, prediction_style
+from flowsim.report.style import SPARE, curve_style, figure_style, prediction_style
 
 
 def survival_curve(members: Members, *, ax: Any = None, label: str = "", color: int = 0) -> Any:
@@ -19,11 +19,11 @@ def survival_curve(members: Members, *, ax: Any = None, label: str = "", color: 
     times, values, band = survival(members)
     with figure_style():
         ax = axes_or_new(ax)
-        shade = SPARE[color % len(SPARE)][0]
         if times.size:
             x, y = np.append(0, times), np.append(1, values)
-            ax.step(x, y, where="post", color=shade, label=label or None)
-            ax.fill_between(times, *band, step="post", color=shade, alpha=0.25, linewidth=0)
+            (line,) = ax.step(x, y, where="post", label=label or None, **curve_style(label, color))
+            band_style = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0}
+            ax.fill_between(times, *band, step="post", **band_style)
         ax.set_xlabel(r"$t$ (unit rate)")
         ax.set_ylabel(r"$P(T^* > t)$")
         ax.set_ylim(0, 1.02)
@@ -45,7 +45,7 @@ def energy_sign(members: Members, *, ax: Any = None) -> Any:
             part = subset(members, chosen)
             if len(part):
                 survival_curve(part, ax=ax, label=f"{label}: {len(part)}", color=color)
-        ax.set_title("sign of the energy at the start", loc="left")
+        ax.set_title("Sign of the energy at the start", loc="left")
         legend_below(ax)
     return ax
 

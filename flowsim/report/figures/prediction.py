@@ -9,7 +9,15 @@ import numpy as np
 from flowsim import checks, observables
 from flowsim.predict import Prediction
 from flowsim.report.canvas import axes_or_new, legend_below, mark_untrusted
-from flowsim.report.style import DARK, GREY, SPARE, figure_style, prediction_style, symbol
+from flowsim.report.style import (
+    DARK,
+    GREY,
+    SPARE,
+    curve_style,
+    figure_style,
+    prediction_style,
+    symbol,
+)
 from flowsim.trajectory import Trajectory
 
 #: Before T this many units 1/κ are shown: earlier all curves lie on one another.
@@ -38,10 +46,12 @@ def predictions(
         ax = axes_or_new(ax)
         for position, (run, prediction) in enumerate(pairs):
             label = _scale(run) if labels is None else labels[position]
-            color = SPARE[position % len(SPARE)][0]
-            ax.plot(*_curve(run, prediction, quantity), color=color, label=label)
+            ax.plot(*_curve(run, prediction, quantity), label=label, **curve_style(label, position))
             style = prediction_style() | {"label": "predicted" if position == 0 else "_"}
             ax.plot(*_curve(prediction.trajectory, prediction, quantity), **style)
+        untrusted = [run for run, _ in pairs if not bool(run.trusted)]
+        if untrusted:
+            mark_untrusted(ax, untrusted[0])
         _axes(ax, quantity)
         legend_below(ax)
     return ax
