@@ -175,6 +175,20 @@ def test_an_interrupt_is_one_line_and_exit_130(tmp_path, monkeypatch):
     assert not storage.is_finished(tmp_path / "out")
 
 
+def test_an_interrupt_while_the_package_is_imported_is_silent(tmp_path):
+    slow = "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
+    (tmp_path / "flowsim.py").write_text(slow)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import flowsim_program as p; "
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{program} p.main()"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (-signal.SIGINT, "")
+
+
 def touched(folder):
     """When something in a folder was last changed."""
     places = [folder, *folder.rglob("*")] if folder.exists() else []
