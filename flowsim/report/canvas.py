@@ -70,7 +70,8 @@ def width_of(ax: Any) -> float:
 
 
 def legend_columns(labels: Sequence[str], letters: float) -> int:
-    """The largest number of legend columns that fit in so many letters (at least one).
+    """Legend columns (at least one) that fit in so many letters and make the fewest rows; of
+    these the smallest number, so that rows are of like length.
 
     >>> legend_columns(["$W_Q$", "$W_K$", "predicted"], 40)
     3
@@ -80,4 +81,6 @@ def legend_columns(labels: Sequence[str], letters: float) -> int:
     def needed(columns: int) -> int:
         return sum(max(column) for column in np.array_split(widths, columns))
 
-    return max([c for c in range(1, len(widths) + 1) if needed(c) <= letters], default=1)
+    fitting = [c for c in range(1, len(widths) + 1) if needed(c) <= letters] or [1]
+    rows = -(-len(widths) // fitting[-1])
+    return next(c for c in fitting if -(-len(widths) // c) == rows)

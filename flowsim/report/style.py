@@ -35,6 +35,9 @@ CURVES = {
     "A1 value": ("#CC79A7", "X", 1.2),
     "A2 hidden": ("#332288", "o", 1.2),
     "A2 value": ("#9C8FD0", "s", 1.2),
+    # Singular vectors on either side, which turn together.
+    "left": ("#0072B2", "o", 2.4),
+    "right": ("#D55E00", "^", 0.9),
 }
 SPARE = [
     ("#0072B2", "o"),

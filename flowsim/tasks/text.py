@@ -51,7 +51,7 @@ def text(
         label: the class: for bytes one of "space", "vowel", "digit", "capital", "letter", or ASCII
             characters; for words a collection of words. By default spaces, and the 32 most
             frequent words.
-        vocabulary: how many different words are told apart, at most.
+        vocabulary: how many different words are told apart, at most; those of the class always.
         key: of windows and embedding; None is `jax.random.key(0)`.
 
     Raises:
@@ -60,14 +60,15 @@ def text(
     """
     key = jax.random.key(0) if key is None else checks.key("key", key)
     window_key, table_key = jax.random.split(key)
-    book = _vocabulary(path, unit, vocabulary)
+    book = _vocabulary(path, unit, vocabulary, _words_of(label))
     data = text_sequences(path, length=length, samples=samples, vocabulary=book, key=window_key)
     chosen = _class_numbers(label, book)
     hits = np.isin(np.asarray(data.answers), chosen)
     if hits.all() or not hits.any():
         how = "always" if hits.any() else "never"
         rule = "be a class that follows some windows and not others"
-        raise checks.fail("label", rule, f"{label if label else 'the default'}, which {how} occurs")
+        shown = "the default" if label is None else label
+        raise checks.fail("label", rule, f"{shown}, which {how} occurs")
     return data.task(width, np.where(hits, 1.0, -1.0), key=table_key, name="text")
 
 
@@ -170,12 +171,21 @@ def _reservoir(
     return kept
 
 
-def _vocabulary(path: str | os.PathLike, unit: str, size: int) -> Vocabulary | None:
+def _words_of(label: Any) -> list[str]:
+    """A class of words as a list; nothing for the default."""
+    if label is None:
+        return []
+    return label.split() if isinstance(label, str) else list(label)
+
+
+def _vocabulary(
+    path: str | os.PathLike, unit: str, size: int, keep: list[str]
+) -> Vocabulary | None:
     if checks.choice("unit", unit, UNITS) == "byte":
         return None
     if next(words(path), None) is None:
         raise checks.fail("path", "be a text that is not empty", os.fspath(path))
-    return Vocabulary.of(path, size)
+    return Vocabulary.of(path, size, keep)
 
 
 def _class_numbers(label: Any, vocabulary: Vocabulary | None) -> list[int]:
@@ -183,8 +193,7 @@ def _class_numbers(label: Any, vocabulary: Vocabulary | None) -> list[int]:
     if vocabulary is not None:
         if label is None:
             return list(range(1, min(FREQUENT + 1, len(vocabulary))))
-        chosen = label.split() if isinstance(label, str) else label
-        return [vocabulary.numbers[word] for word in chosen if word in vocabulary.numbers]
+        return [vocabulary.numbers[word] for word in _words_of(label) if word in vocabulary.numbers]
     found = "space" if label is None else label
     characters = CLASSES.get(found, found) if isinstance(found, str) else "".join(found)
     if not characters or not characters.isascii():

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -11,15 +11,24 @@ from flowsim import checks, storage
 UNITS = ("byte", "word")
 UNKNOWN = "<unk>"
 BYTES = 256
+#: A word that goes on for longer is none, and would have to be held in memory.
+LONGEST = 1 << 20
 
 
 def words(path: str | os.PathLike) -> Iterator[str]:
-    """The words of a UTF-8 file, split at white space, read a piece at a time."""
+    """The words of a UTF-8 file, split at white space, read a piece at a time.
+
+    Raises:
+        ValueError: an unreadable file; a word of more than `LONGEST` characters that goes on.
+    """
     rest = ""
     for piece in storage.text_pieces(path):
         *whole, rest = (rest + piece + "\0").split()
         rest = rest[:-1]
         yield from whole
+        if len(rest) > LONGEST:
+            rule = f"be a text with white space between words of at most {LONGEST} characters"
+            raise checks.fail("path", rule, os.fspath(path))
     if rest:
         yield rest
 
@@ -36,15 +45,21 @@ class Vocabulary:
     Args:
         counts: word → how often it occurs.
         size: how many numbers there are at most, `<unk>` among them.
+        keep: words that are not cut, however rare.
 
     Raises:
-        ValueError: no word is left beside `<unk>`.
+        ValueError: no word is left beside `<unk>`; more words to keep than there are numbers.
     """
 
-    def __init__(self, counts: Counter[str], size: int):
+    def __init__(self, counts: Counter[str], size: int, keep: Collection[str] = ()):
         size = checks.integer("vocabulary", size, low=2)
-        known = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        known = [item for item in known if item[0] != UNKNOWN][: size - 1]
+        keep = {word for word in keep if word in counts}
+        if len(keep) >= size:
+            raise checks.fail("vocabulary", f"have room for the {len(keep)} words to keep", size)
+        words = [word for word in counts if word != UNKNOWN]
+        words.sort(key=lambda word: (word not in keep, -counts[word], word))
+        known = [(word, counts[word]) for word in words[: size - 1]]
+        known.sort(key=lambda item: (-item[1], item[0]))
         if not known:
             raise checks.fail("vocabulary", f"keep a word beside {UNKNOWN}", dict(counts))
         self.words = [UNKNOWN, *(word for word, _ in known)]
@@ -55,9 +70,9 @@ class Vocabulary:
         self.shares = np.array([self.total - sum(frequencies), *frequencies]) / self.total
 
     @classmethod
-    def of(cls, path: str | os.PathLike, size: int) -> "Vocabulary":
+    def of(cls, path: str | os.PathLike, size: int, keep: Collection[str] = ()) -> "Vocabulary":
         """The vocabulary of a file, counted in one pass."""
-        return cls(Counter(words(path)), size)
+        return cls(Counter(words(path)), size, keep)
 
     def __len__(self) -> int:
         return len(self.words)

@@ -7,7 +7,7 @@ import pytest
 
 from flowsim.cli import main
 from flowsim.experiments.paper import presets, registry, running
-from flowsim.experiments.paper.finding import order
+from flowsim.experiments.paper.finding import claim, order, together
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.experiments.paper.registry import FIGURES, WITH_TEXT
 
@@ -82,6 +82,21 @@ def test_all_leaves_a_folder_a_figure_and_a_line_a_claim(lab, tmp_path, monkeypa
     assert len(lines) == 1 + sum(len(s["claims"]) for s in summaries)
 
 
+def test_all_is_refused_before_a_folder_is_made(lab, tmp_path):
+    (tmp_path / "regimes").mkdir()
+    (tmp_path / "regimes" / "summary.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"out must be a folder without a summary\.json"):
+        running.run("all", lab, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["regimes"]
+
+
+def test_rows_of_several_panels_say_where_they_belong():
+    parts = {"a": ([claim("x", True, 1)], [{"n": 1}]), "b": ([], [{"n": 2}, {"m": 3}])}
+    claims, rows = together(parts)
+    assert [c.text for c in claims] == ["x"]
+    assert rows == [{"panel": "a", "n": 1}, {"panel": "b", "n": 2}, {"panel": "b", "m": 3}]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -92,6 +107,13 @@ def test_all_leaves_a_folder_a_figure_and_a_line_a_claim(lab, tmp_path, monkeypa
         (["fig1a", "epoch=3"], "did you mean 'epochs'"),
         (["fig1a", "batch_size=99999"], "batch_size must be at most the number of samples"),
         (["text", "--text", "/nowhere/book.txt"], "path must be a readable UTF-8 text file"),
+        (["all", "--text", "/nowhere/book.txt"], "path must be a readable UTF-8 text file"),
+        (["fig1a", "rule=shifts"], "did you mean 'shift'"),
+        (["fig1a", "seeds=[-1]"], "seeds must be an integer >= 0; got -1"),
+        (["gelu", "scales=[1e-3, 1e-2]"], "scales must be two values or more that fall"),
+        (["gelu", "scales=[1e-3]"], "scales must be two values or more that fall"),
+        (["regimes", "rates=[2, 1]"], "rates must be two values or more that rise"),
+        (["regimes", "rates=[0, 1]"], "rates must be positive and finite; got 0"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
@@ -99,7 +121,7 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") == 1
-    assert not list(tmp_path.rglob("*.*"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_list_names_every_figure(capsys):

@@ -1,6 +1,7 @@
 """How stages are dated, on records whose stages are known, and the training against plain steps."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -56,6 +57,21 @@ def test_a_departure_is_the_last_time_that_a_condensed_matrix_loses_its_line():
     assert found["W_V"]["left at step"] is None
     assert found["W_2"]["condensed at step"] is None
     assert found["W_2"]["left at step"] is None
+
+
+def test_neurons_count_as_condensed_where_they_stay_so(monkeypatch):
+    """A rate that comes, goes and comes back before W_Q collapses counts from its return."""
+    rate = np.where((TIMES >= 10) & (TIMES != 14), 1.0, 0.0)
+    ranks = {name: np.abs(TIMES - 30) + 1 for name in stages.MATRICES}
+    sizes = {name: 1 + TIMES for name in stages.MATRICES}
+    monkeypatch.setattr(stages, "structure", lambda _: (dict.fromkeys(stages.NEURONS, rate), ranks))
+    monkeypatch.setattr(stages, "along", lambda run, function: sizes)
+    monkeypatch.setattr(stages, "step_changes", lambda _: {})
+    empty = Trajectory(TIMES, np.zeros((TIMES.size, 1)), Outcome.of("reached_end"), clock="steps")
+    seen = stages.stages(SimpleNamespace(run=empty))
+    assert (seen.condensed, seen.onset_norm, seen.collapse) == (15, 1, 30)
+    assert len(seen.early().run) == 1 + int(stages.BEYOND * 30)
+    assert len(seen.early(20.0).run) == 21
 
 
 def test_structure_of_a_matrix_that_is_known():

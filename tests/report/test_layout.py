@@ -86,11 +86,25 @@ def test_two_close_events_stand_on_either_side_of_their_lines():
     assert arrange([0.2, 0.8], [0.1, 0.1]) == [("center", 0), ("center", 0)]
 
 
+def test_no_line_crosses_the_label_of_another_among_close_events():
+    labels = [(0.104, 0.17), (0.127, 0.11), (0.164, 0.15)]
+    mirrored = [(1 - centre, width) for centre, width in labels[::-1]]
+    for marks, sides in (
+        (labels, ["center", "left", "left"]),
+        (mirrored, ["right"] * 2 + ["center"]),
+    ):
+        places = arrange([centre for centre, _ in marks], [width for _, width in marks])
+        assert [side for side, _ in places] == sides
+        assert sorted(row for _, row in places) == [0, 1, 2]
+    assert places[0][1] == 0  # the line nearest to the middle has the lowest label
+
+
 def test_legends_fit_their_letters():
     labels = ["$W_Q$", "$W^{[1]}$", "a long label of a curve"]
     assert legend_columns(labels, 60) == 3
     assert legend_columns(labels, 40) == 2
     assert legend_columns(labels, 5) == 1
+    assert legend_columns(["$W_Q$"] * 6, 45) == 3  # not five and one
 
 
 def test_style_ends_with_its_block_even_after_an_error():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flowsim import storage, tasks
-from flowsim.tasks.tokens import Vocabulary, byte_numbers, words
+from flowsim.tasks.tokens import LONGEST, Vocabulary, byte_numbers, words
 
 LINE = "the quick brown fox jumps over the lazy dog and the cat \n"
 
@@ -83,6 +83,24 @@ def test_a_vocabulary_keeps_the_most_frequent_words():
     assert [vocabulary.number(word) for word in ("c", "d", "<unk>")] == [1, 0, 0]
 
 
+def test_words_of_the_class_are_told_apart_however_rare(tmp_path):
+    path = tmp_path / "rare.txt"
+    path.write_text("a a a b b zebra " * 9)
+    task = tasks.text(path, 4, unit="word", length=1, vocabulary=3, label=["zebra", "nowhere"])
+    assert np.mean(np.asarray(task.y) > 0) == pytest.approx(9 / 53)
+    counts = Counter({"a": 3, "b": 2, "zebra": 1})
+    assert Vocabulary(counts, 3, ["zebra", "nowhere"]).words == ["<unk>", "a", "zebra"]
+    with pytest.raises(ValueError, match="vocabulary must have room for the 2 words to keep"):
+        Vocabulary(counts, 2, ["a", "zebra"])
+
+
+def test_a_text_without_white_space_is_not_held_in_memory(tmp_path):
+    path = tmp_path / "endless.txt"
+    path.write_text("x" * (2 * LONGEST + 1))
+    with pytest.raises(ValueError, match="path must be a text with white space between words"):
+        tasks.text(path, 4, unit="word")
+
+
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
@@ -94,6 +112,8 @@ def test_a_vocabulary_keeps_the_most_frequent_words():
         (b"no digit here", {"length": 2, "label": "digit"}, "got 'digit, which never occurs'"),
         (b"aaaaaaaa", {"length": 2, "label": "a"}, "got 'a, which always occurs'"),
         (b"some text", {"length": 2, "label": "é"}, "label must be one of space, vowel"),
+        (b"some text", {"length": 2, "label": ""}, "label must be one of space, vowel"),
+        (b"a b c", {"unit": "word", "length": 1, "label": []}, r"got '\[\], which never occurs'"),
         (b"some text", {"unit": "words"}, "unit must be one of byte, word .did you mean 'word'"),
         (b"<unk> <unk>", {"unit": "word", "length": 1}, "vocabulary must keep a word beside <unk>"),
     ],

@@ -4,13 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from flowsim.experiments.paper.finding import Claim, Finding, claim
+from flowsim.experiments.paper.finding import Claim, Finding, claim, together
 from flowsim.experiments.paper.laboratory import Laboratory
-from flowsim.experiments.paper.stages import EVENTS, MATRICES, Stages
+from flowsim.experiments.paper.stages import EVENTS, MATRICES, Stages, with_steps
 from flowsim.observables import cosine_similarity
 from flowsim.report import figures
 from flowsim.report.canvas import new_figure
-from flowsim.report.figures.similarity import similarity_gallery, similarity_matrices
+from flowsim.report.event_marks import LABELS
+from flowsim.report.figures.similarity import (
+    similarity_bar,
+    similarity_gallery,
+    similarity_matrices,
+)
 from flowsim.report.style import TWO_COLUMNS, figure_style
 
 #: W_Q's effective rank falls by this factor at least.
@@ -21,7 +26,7 @@ def similarities(lab: Laboratory) -> Finding:
     """Figure 1a: reordered cosine similarities of rows at the stages."""
     seen = lab.stages()
     claims, rows = similarity_claims(seen)
-    return Finding(claims, rows, similarity_gallery(seen.run, at=moments(seen)), lab.about())
+    return Finding(claims, rows, similarity_gallery(seen.run, at=headed(seen)), lab.about())
 
 
 def changes(lab: Laboratory) -> Finding:
@@ -41,18 +46,23 @@ def ranks(lab: Laboratory) -> Finding:
 def without_activation(lab: Laboratory) -> Finding:
     """Figure 4: the three panels of Figure 1 for σ(z) = z."""
     seen = lab.stages("identity")
-    parts = [similarity_claims(seen), change_claims(seen), rank_claims(seen)]
     with figure_style():
         figure = new_figure(TWO_COLUMNS, 4.4)
         top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.4))
         axes = top.subplots(1, 4)
-        similarity_matrices(seen.run, axes=axes, at=moments(seen), compact=True)
+        similarity_matrices(seen.run, axes=axes, at=headed(seen), compact=True)
         axes[0].set_ylabel("rows of $W_Q$")
+        similarity_bar(axes)
         left, right = bottom.subplots(1, 2)
         draw_changes(seen, ax=left)
         draw_ranks(seen, ax=right)
-    claims = [c for part, _ in parts for c in part]
-    rows = [r for _, part in parts for r in part]
+    claims, rows = together(
+        {
+            "similarities": similarity_claims(seen),
+            "changes": change_claims(seen),
+            "ranks": rank_claims(seen),
+        }
+    )
     return Finding(claims, rows, [*axes, left, right], lab.about("identity"))
 
 
@@ -61,9 +71,14 @@ def moments(seen: Stages) -> dict[str, float | None]:
     return {
         "start": float(seen.run.times[0]),
         "condensed": seen.condensed,
-        "onset": seen.onset_norm,
+        "onset_norm": seen.onset_norm,
         "collapse": seen.collapse,
     }
+
+
+def headed(seen: Stages) -> dict[str, float | None]:
+    """The same under what stands over the panels."""
+    return with_steps({LABELS.get(name, name): time for name, time in moments(seen).items()})
 
 
 def similarity_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from flowsim.experiments.paper.finding import Claim, Finding, claim
+from flowsim.experiments.paper.finding import Claim, Finding, claim, together
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.experiments.paper.stages import EVENTS, MATRICES, Stages, condition, settled
 from flowsim.observables import stability_along
@@ -45,14 +45,18 @@ def norms(lab: Laboratory) -> Finding:
 def without_activation(lab: Laboratory) -> Finding:
     """Figure 5: the three panels of Figure 2 for σ(z) = z."""
     seen, shares = lab.stages("identity"), condition(lab.trained("identity"))
-    parts = [condition_claims(seen, shares), stability_claims(seen), norm_claims(seen)]
     with figure_style():
         axes = new_figure(TWO_COLUMNS, 2.9).subplots(1, 3)
         draw_condition(seen, shares, ax=axes[0])
         draw_stability(seen, "W_Q", ax=axes[1])
         draw_norms(seen, ax=axes[2])
-    claims = [c for part, _ in parts for c in part]
-    rows = [r for _, part in parts for r in part]
+    claims, rows = together(
+        {
+            "condition": condition_claims(seen, shares),
+            "stability": stability_claims(seen),
+            "norms": norm_claims(seen),
+        }
+    )
     return Finding(claims, rows, axes, lab.about("identity") + SIGNAL)
 
 
@@ -87,7 +91,7 @@ def condition_claims(seen: Stages, shares: Any) -> tuple[list[Claim], list[dict[
 
 
 def stability_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
-    """Mean stability before and after the onset."""
+    """Mean over vectors and moments before and after the onset, and the least of a moment."""
     before = seen.before(seen.onset)[1:]
     rows = []
     for name in MATRICES:
@@ -103,7 +107,10 @@ def stability_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
         )
     still: dict[Any, Any] = {row["matrix"]: row["before the onset"] for row in rows}
     outer = [still[name] for name in ("W_V", "W_1", "W_2")]
-    text = "before the onset singular vectors of W_Q and W_K stand still (mean |cos| ≥ 0.95)"
+    text = (
+        "before the onset singular vectors of W_Q and W_K stand still: from moment to moment "
+        "|cos| ≥ 0.95 in the mean"
+    )
     quiet = [still[name] for name in ("W_Q", "W_K")]
     return [
         claim(text, None not in quiet and min(quiet) >= 0.95, quiet),
@@ -132,8 +139,8 @@ def norm_claims(seen: Stages) -> tuple[list[Claim], list[dict[str, Any]]]:
 
 
 def draw_condition(seen: Stages, shares: Any, *, ax: Any = None) -> Any:
-    """Shares of the four families."""
-    seen = seen.early()
+    """Shares of the four families, which are decided early."""
+    seen = seen.early(None if seen.onset_norm is None else 2 * seen.onset_norm)
     values = {name: shares[name][: len(seen.run)] for name in FAMILIES}
     return figures.condensation_condition(seen.run, None, ax=ax, values=values, events=EVENTS)
 

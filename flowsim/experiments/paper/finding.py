@@ -48,6 +48,15 @@ def claim(text: str, held: Any, measured: Any) -> Claim:
     return Claim(text, bool(held), measured)
 
 
+def together(
+    parts: Mapping[str, tuple[Sequence[Claim], Sequence[Mapping[str, Any]]]],
+) -> tuple[list[Claim], list[dict[str, Any]]]:
+    """Claims and rows of several panels, by name; each row says which panel it belongs to."""
+    claims = [c for claims, _ in parts.values() for c in claims]
+    rows = [{"panel": name} | dict(row) for name, (_, rows) in parts.items() for row in rows]
+    return claims, rows
+
+
 def order(sizes: Any, errors: Any) -> float | None:
     """p of errors ~ sizes^p, by least squares on logarithms; None with fewer than two points."""
     x, y = np.asarray(sizes, dtype=float), np.asarray(errors, dtype=float)

@@ -8,10 +8,11 @@ import jax
 from flowsim.blow_up import blow_up_time
 from flowsim.experiments.paper.presets import Preset
 from flowsim.experiments.paper.stages import Stages, stages
+from flowsim.experiments.paper.text_training import Text, read
 from flowsim.experiments.paper.training import Training, train_decoder
 from flowsim.flows.leading_order import outer
 from flowsim.network import Parameters, gaussian_parameters
-from flowsim.tasks import Task, anchor
+from flowsim.tasks import Task, anchor, text
 
 #: Key of the binary task.
 TASK = 5
@@ -27,7 +28,7 @@ class Laboratory:
 
     def __init__(self, preset: Preset, text: str | None = None):
         self.preset = preset
-        self.text = text
+        self.text: Any = text
         self._trained: dict[tuple[str, int], Training] = {}
         self._stages: dict[tuple[str, int], Stages] = {}
 
@@ -53,7 +54,8 @@ class Laboratory:
             f"feed-forward {p.hidden_width}, {activation}; embedding and output fixed, N(0, 1/d); "
             f"start N(0, d^(-2γ)), γ = {p.rate:g}; {p.samples} sequences, AdamW with batches of "
             f"{p.batch_size}, {p.epochs} epochs, learning rate {p.learning_rate:g} after "
-            f"{p.warm_up_epochs} epochs of warm-up, cosine over {p.decay_epochs}, clip {p.clip:g}."
+            f"{p.warm_up_epochs} epochs of warm-up, cosine over {p.decay_epochs}, clip {p.clip:g}; "
+            f"looked at every {max(1, p.steps / p.moments):.3g} of {p.steps} steps."
         )
 
     @functools.cached_property
@@ -67,6 +69,17 @@ class Laboratory:
             rule=p.rule,
             key=jax.random.key(TASK),
         )
+
+    @functools.cached_property
+    def text_task(self) -> Task:
+        """Windows of bytes of the text as a binary task: does a space follow?"""
+        p = self.preset
+        return text(self.text, p.task_width, length=p.task_length, samples=p.task_samples)
+
+    @functools.cached_property
+    def words(self) -> Text:
+        """Windows of words of the text, and the network that learns them."""
+        return read(self.preset, self.text)
 
     def unit_start(self) -> Parameters:
         """Weights of scale 1 for the binary task: a start is ε times these."""

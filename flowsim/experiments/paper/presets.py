@@ -1,10 +1,12 @@
 """Sizes at which the paper's experiments run."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 from flowsim import checks
 from flowsim.experiments import config as configuration
+from flowsim.tasks.anchor import RULES
 
 #: Seeds of the authors' robustness run (theory.md, section 11).
 SEEDS = (1843, 1984, 2000, 2025, 2048)
@@ -22,8 +24,8 @@ class Preset:
     of the gradient's norm; `rule` of the labels; `moments` saved steps, each with the one after it.
 
     The binary network of the theory: `task_samples`, `task_length`, `task_width`; `scales` ε of
-    its starts; `rates` γ for the regimes; `census_count` starts of width `census_width`;
-    `residual_time` in training time.
+    its starts, falling; `rates` γ for the regimes, rising; `census_count` starts of width
+    `census_width`; `residual_time` in training time.
 
     The decoder with residuals and GELU on a text of words, its sizes under `text_`: `width`,
     `hidden_width`, `layers`, `heads`; `tables`, whether embedding and output are "learned" too or
@@ -136,9 +138,22 @@ def preset_of(name: str, changes: dict[str, Any] | None = None) -> Preset:
             checks.positive(key, value)
         elif isinstance(value, tuple) and not value:
             raise checks.fail(key, "not be empty", value)
+    for seed in preset.seeds:
+        checks.seed("seeds", seed)
+    _row("scales", preset.scales, "fall", -1)
+    _row("rates", preset.rates, "rise", 1)
+    checks.choice("rule", preset.rule, RULES)
     checks.choice("text_tables", preset.text_tables, TABLES)
     checks.between("text_share", preset.text_share, 0.0, 1.0)
     if preset.batch_size > preset.samples:
         rule = f"be at most the number of samples, {preset.samples}"
         raise checks.fail("batch_size", rule, preset.batch_size)
     return preset
+
+
+def _row(name: str, values: tuple[float, ...], direction: str, sign: int) -> None:
+    """Two positive values or more, or no order could be fitted to them; in their order."""
+    for value in values:
+        checks.positive(name, value)
+    if len(values) < 2 or any(sign * (b - a) <= 0 for a, b in itertools.pairwise(values)):
+        raise checks.fail(name, f"be two values or more that {direction}", values)

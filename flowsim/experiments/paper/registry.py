@@ -1,6 +1,7 @@
 """The paper's figures and checks by name."""
 
 from collections.abc import Callable
+from typing import Any
 
 from flowsim import checks
 from flowsim.experiments.paper import (
@@ -47,10 +48,10 @@ FIGURES: dict[str, tuple[str, Figure]] = {
     "text": ("both stages on a text (--text FILE)", text_task.figure),
     "wikitext": ("two layers, residuals, GELU on a text (--text FILE)", wikitext.figure),
 }
-#: Figures that need a text, and what it holds.
-WITH_TEXT = {
-    "text": "any text of a few thousand bytes",
-    "wikitext": "words between white space, such as a file of WikiText",
+#: Figures that need a text: what it holds, and how it is read.
+WITH_TEXT: dict[str, tuple[str, Callable[[Laboratory], Any]]] = {
+    "text": ("any text of a few thousand bytes", lambda lab: lab.text_task),
+    "wikitext": ("words between white space, such as a file of WikiText", lambda lab: lab.words),
 }
 
 
@@ -70,7 +71,7 @@ def chosen(name: str, text: str | None) -> dict[str, Figure]:
     if text is None and name == "all":
         names = [one for one in names if one not in WITH_TEXT]
     if text is None and name in WITH_TEXT:
-        rule = f"name a UTF-8 text file for the figure {name!r}, {WITH_TEXT[name]}"
+        rule = f"name a UTF-8 text file for the figure {name!r}, {WITH_TEXT[name][0]}"
         raise checks.fail("text", rule, text)
     if text is not None and not set(names) & set(WITH_TEXT):
         raise checks.fail("text", f"be left out for the figure {name!r}", text)

@@ -16,9 +16,9 @@ from flowsim.integrate import Event, integrate
 from flowsim.network import ResidualTransformer, residual_parameters
 from flowsim.observables.norms import frobenius
 from flowsim.report import figures
-from flowsim.report.canvas import new_figure
+from flowsim.report.canvas import legend_below, new_figure
 from flowsim.report.figures.curves import draw
-from flowsim.report.style import GREY, SPARE, TWO_COLUMNS, figure_style
+from flowsim.report.style import GREY, SPARE, TWO_COLUMNS, curve_style, figure_style
 from flowsim.trajectory import Trajectory
 
 #: The first stage is compared where W_proj has moved by this multiple of its start's size.
@@ -66,7 +66,7 @@ def figure(lab: Laboratory) -> Finding:
 
 def followed(net: Any, task: Any, start: Any, end: float) -> Trajectory:
     """The full flow with its doublings; all runs share their compiled code."""
-    times = np.append(0.0, np.geomspace(1e-4 * end, end, 200))
+    times = np.append(0.0, np.geomspace(1e-6 * end, end, 300))
     return integrate(
         Full(net, task), start, end, args=start, times=times, events=DOUBLINGS, rtol=RTOL
     )
@@ -87,7 +87,8 @@ def first(times: dict[str, float | None], early: Any, late: Any) -> bool:
 
 
 def picture(rows: Any, run: Any, found: float | None) -> Any:
-    """Error of the first stage over ε, and norms over time with their doublings."""
+    """Error of the first stage over ε (the thin line has slope 1), and norms over time with their
+    doublings."""
     with figure_style():
         left, right = new_figure(TWO_COLUMNS, 2.6).subplots(1, 2)
         points = [(r["scale"], r["error of W_proj"]) for r in rows if "scale" in r]
@@ -96,13 +97,21 @@ def picture(rows: Any, run: Any, found: float | None) -> Any:
         left.loglog(scales, errors, "o-", color=SPARE[0][0], label=f"order {shown}")
         left.loglog(scales, errors[-1] * scales / scales[-1], color=GREY, linewidth=0.6)
         left.set_xlabel(r"scale $\varepsilon$ of the start")
-        left.set_ylabel(r"relative error of $W_{proj}$")
-        left.set_title("First stage", loc="left")
+        left.set_ylabel(r"relative error of $W_\mathrm{proj}$")
+        left.set_title("First stage", loc="left", pad=3)
         left.legend()
         norms = figures.curves.measured(run, _norms, None)
         draw(run, norms, ax=right, ylabel=r"$\|W\|_F$", title="Norms", log=True, names=SHOWN,
-             labels={"W_proj": "$W_{proj}$"})  # fmt: skip
-        right.set_xscale("symlog", linthresh=1)
+             labels={"W_proj": r"$W_\mathrm{proj}$"})  # fmt: skip
+        doubled = [name for name in SHOWN if name in run.event_times]
+        for name in doubled:
+            color = curve_style(name, SHOWN.index(name))["color"]
+            right.plot(run.event_times[name], 2 * norms[name][0], "o", markersize=6,
+                       fillstyle="none", color=color,
+                       label="doubled" if name == doubled[0] else "_")  # fmt: skip
+        legend_below(right)
+        right.set_xscale("log")
+        right.set_xlim(left=run.times[1])
     return [left, right]
 
 

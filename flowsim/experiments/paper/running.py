@@ -11,7 +11,7 @@ from flowsim import storage
 from flowsim.experiments import config as configuration
 from flowsim.experiments.paper.finding import Finding
 from flowsim.experiments.paper.laboratory import Laboratory
-from flowsim.experiments.paper.registry import chosen
+from flowsim.experiments.paper.registry import WITH_TEXT, chosen
 
 #: How pictures are saved.
 FORMATS = ("png", "pdf")
@@ -35,15 +35,19 @@ def run(
         notice: called with the name of a figure before it is made.
 
     Raises:
-        ValueError: an unknown figure, a text that is missing or has no use, a folder that holds
-            finished results (all are checked before anything is computed).
+        ValueError: an unknown figure, a text that is missing, does not serve or has no use, a
+            folder that holds finished results (all are checked before anything is computed or
+            written).
     """
     figures = chosen(name, lab.text)
+    for key in set(figures) & set(WITH_TEXT):
+        WITH_TEXT[key][1](lab)
     root = storage.writing.usable_path("out", out)
+    finished_first = sorted(figures, key=lambda key: not storage.is_finished(root / key))
     with contextlib.ExitStack() as stack:
         folders = {
             key: stack.enter_context(storage.open_folder(root / key, overwrite=overwrite))
-            for key in figures
+            for key in finished_first
         }
         storage.remove_temporaries(root)
         summaries = []

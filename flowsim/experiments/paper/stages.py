@@ -27,6 +27,8 @@ from flowsim.trajectory import Trajectory
 SHARE = 0.95
 #: ‖W_Q‖ has set out where it has grown by this factor (theory.md, section 8).
 GROWTH = 2.0
+#: Figures of stages 1 and 2 end at this multiple of the step of the collapse.
+BEYOND = 1.25
 #: Neurons of the outer matrices: those of W_V and of the hidden layer by what goes in and out.
 NEURONS = ("W_V columns", "W_1 columns", "W_2 rows")
 MATRICES = ("W_Q", "W_K", "W_V", "W_1", "W_2")
@@ -61,9 +63,10 @@ class Stages:
     norms: dict[str, np.ndarray]
     run: Trajectory
 
-    def early(self) -> "Stages":
-        """Cut at twice the step of the collapse: stages 1 and 2, for figures."""
-        rows = int(np.sum(np.asarray(self.run.times) <= 2 * self.collapse))
+    def early(self, end: float | None = None) -> "Stages":
+        """Cut, a little after the collapse if no end is given: stages 1 and 2, for figures."""
+        end = BEYOND * self.collapse if end is None else end
+        rows = int(np.sum(np.asarray(self.run.times) <= end))
         rows = max(rows, min(len(self.run), 3))
         curves = ("changes", "condensation", "ranks", "norms")
         cut: dict[str, Any] = {
@@ -90,8 +93,9 @@ def stages(training: Training) -> Stages:
     (rates, ranks), sizes = structure(training), along(run, norms)
     crossing = rate_crossing(run, changes)
     least = np.min([rates[name] for name in NEURONS], axis=0)
+    collapse = float(times[np.argmin(ranks["W_Q"])])
     found = {
-        "condensed": first(times, least >= SHARE),
+        "condensed": settled(times, least >= SHARE, collapse),
         "onset": None if crossing is None else crossing[0],
         "onset_norm": first(times, sizes["W_Q"] >= GROWTH * sizes["W_Q"][0]),
     }
@@ -99,7 +103,6 @@ def stages(training: Training) -> Stages:
     marked = Trajectory(
         times, run.states, run.outcome, event_times=events, stats=run.stats, clock="steps"
     )
-    collapse = float(times[np.argmin(ranks["W_Q"])])
     return Stages(
         **found,
         collapse=collapse,
@@ -125,6 +128,13 @@ def first(times: np.ndarray, holds: np.ndarray) -> float | None:
     """The first time at which something holds."""
     where = np.flatnonzero(holds)
     return float(times[where[0]]) if where.size else None
+
+
+def with_steps(moments: dict[str, float | None]) -> dict[str, float | None]:
+    """Moments whose names say at which step they came."""
+    return {
+        name if time is None else f"{name} (step {time:g})": time for name, time in moments.items()
+    }
 
 
 def settled(times: np.ndarray, holds: np.ndarray, until: float) -> float | None:

@@ -34,7 +34,9 @@ def seeds(lab: Laboratory) -> Finding:
         claim("the onset spreads over less than a quarter of its mean",
               spread is not None and spread < 0.25 * np.mean(onsets), spread),
     ]  # fmt: skip
-    return Finding(claims, [*rows, *statistics(rows)], draw_seeds(lab), lab.about())
+    guess = np.log(lab.trained().data.vocabulary)
+    notes = f"{lab.about()} An even guess over the vocabulary loses {guess:.3f} nats."
+    return Finding(claims, [*rows, *statistics(rows)], draw_seeds(lab), notes)
 
 
 def seed_row(lab: Laboratory, seed: int) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Both stages on a text: the theory on windows of a file that the user gives."""
 
-from typing import Any
-
 import jax
 
 from flowsim.compare import compare
@@ -11,7 +9,6 @@ from flowsim.integrate import simulate
 from flowsim.network import OneLayerTransformer
 from flowsim.predict import predict
 from flowsim.report import figures
-from flowsim.tasks import text
 
 #: The largest relative difference of predicted and simulated blow-up that counts as agreement.
 TOLERANCE = 0.05
@@ -19,9 +16,7 @@ TOLERANCE = 0.05
 
 def figure(lab: Laboratory) -> Finding:
     """Predicted and simulated stages on windows of bytes, labelled by whether a space follows."""
-    preset, net = lab.preset, OneLayerTransformer()
-    path: Any = lab.text
-    task = text(path, preset.task_width, length=preset.task_length, samples=preset.task_samples)
+    preset, net, task = lab.preset, OneLayerTransformer(), lab.text_task
     theta0 = jax.tree.map(lambda W: preset.scales[0] * W, lab.unit_start())
     prediction = predict(net, task, theta0)
     run = simulate(net, task, theta0)

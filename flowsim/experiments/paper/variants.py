@@ -20,7 +20,11 @@ from flowsim.report.style import GREY, SPARE, figure_style
 #: at `BEYOND` T* at the latest.
 SHARE, STOP, BEYOND = 0.75, 1.5, 1.5
 RTOL = 1e-10
-ERRORS = {"outer": "$W_V, W_1, W_2$", "attention": "$W_Q, W_K$", "escape": "escape time"}
+ERRORS = {
+    "outer": "$W_V, W^{[1]}, W^{[2]}$",
+    "attention": "$W_Q, W_K$",
+    "escape": "escape time",
+}
 
 
 def variant(activation: str, loss: str) -> Callable[[Laboratory], Finding]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowsim.experiments.paper import text_first_stage, text_training
-from flowsim.experiments.paper.finding import Claim, Finding, claim, order
+from flowsim.experiments.paper.finding import Claim, Finding, claim, order, together
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.experiments.paper.stages import GROWTH, MATRICES, SHARE, Stages, by_matrix, stages
 from flowsim.experiments.paper.stages import first as first_time
@@ -33,7 +33,7 @@ class Seed:
 
 def figure(lab: Laboratory) -> Finding:
     """Stage order in both layers for every seed, the validation loss, the predicted first stage."""
-    text = text_training.read(lab.preset, lab.text)
+    text = lab.words
     small = text_first_stage.rows(lab.preset, lab.text)
     seeds = [one_seed(lab, text, seed) for seed in lab.preset.seeds]
     rows = [
@@ -42,12 +42,18 @@ def figure(lab: Laboratory) -> Finding:
         for place, seen in enumerate(seed.layers)
         for name in MATRICES
     ]
-    claims = [*order_claims(seeds, rows), *loss_claims(text, seeds), *first_stage_claims(small)]
     losses = [
         {"seed": s.seed, "validation loss": float(s.losses[-1]), "least": float(s.losses.min()),
          "unigram entropy": text.entropy, "unigram loss": text.unigram} for s in seeds
     ]  # fmt: skip
-    return Finding(claims, [*rows, *losses, *small], draw(seeds[0], text, small), about(lab, text))
+    claims, table = together(
+        {
+            "stages": (order_claims(seeds, rows), rows),
+            "losses": (loss_claims(text, seeds), losses),
+            "first stage": (first_stage_claims(small), small),
+        }
+    )
+    return Finding(claims, table, draw(seeds[0], text, small), about(lab, text))
 
 
 def one_seed(lab: Laboratory, text: Text, seed: int) -> Seed:

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from flowsim.experiments.paper.stages import LABELS, MATRICES, Stages, by_matrix
+from flowsim.experiments.paper.stages import LABELS, MATRICES, Stages, by_matrix, with_steps
 from flowsim.report import figures
 from flowsim.report.canvas import legend_below, new_figure
-from flowsim.report.figures.similarity import similarity_matrices
+from flowsim.report.figures.similarity import similarity_bar, similarity_matrices
 from flowsim.report.style import GREY, SPARE, TWO_COLUMNS, figure_style, symbol
 
 #: The matrices whose similarities are shown.
@@ -29,6 +29,7 @@ def draw(seed: Any, text: Any, small: list[dict[str, Any]]) -> Any:
                 seed.layers[0].run, name, axes=line, at=moments(seed.layers[0]), compact=True
             )
             line[0].set_ylabel(f"rows of {symbol(name)}, layer 1")
+        similarity_bar(grid, shrink=0.5)
         panels = bottom.subplots(count + 1, 2)
         for place, (seen, (left, right)) in enumerate(zip(seed.layers, panels, strict=False)):
             layer_panels(seen, f"layer {place + 1}", left, right)
@@ -38,14 +39,15 @@ def draw(seed: Any, text: Any, small: list[dict[str, Any]]) -> Any:
 
 
 def moments(seen: Stages) -> dict[str, float | None]:
-    """Start, ‖W_Q‖ doubled, smallest rank of W_Q, end."""
+    """Start, ‖W_Q‖ doubled, smallest rank of W_Q, end, with their steps."""
     times = seen.run.times
-    return {
+    found = {
         "start": float(times[0]),
-        r"$\|W_Q\|$ doubled": seen.onset_norm,
+        r"$\|W_Q\|\times 2$": seen.onset_norm,
         "least rank of $W_Q$": seen.collapse,
         "end": float(times[-1]),
     }
+    return with_steps(found)
 
 
 def layer_panels(seen: Stages, title: str, left: Any, right: Any) -> None:

@@ -60,27 +60,31 @@ def similarity_matrices(
         if axes is None:
             axes = new_figure(TWO_COLUMNS, 2.1).subplots(1, 4)
         axes = np.asarray(axes, dtype=object).ravel()
-        image = None
         chosen = moments(run, blow_up_time) if at is None else at
         for ax, (name, time) in zip(axes, chosen.items(), strict=True):
             ax.set_title(_heading(name, time, blow_up_time), fontweight="normal", pad=2)
-            image = _panel(ax, run, matrix, time) or image
+            _panel(ax, run, matrix, time)
             _frame(ax, matrix, compact, first=ax is axes[0])
             mark_untrusted(ax, run, below=True)
         if not compact:
-            figure = axes[0].figure
-            bar = figure.colorbar(image, ax=list(axes), shrink=0.85, pad=0.015, ticks=[-1, 0, 1])
-            bar.set_label("cosine similarity")
+            similarity_bar(axes)
     return axes
 
 
-def _panel(ax: Any, run: Trajectory, matrix: str, time: float | None) -> Any:
+def similarity_bar(axes: Any, shrink: float = 0.85) -> None:
+    """The bar of colours beside panels, of which one at least has an image."""
+    image = next(ax.images[0] for ax in np.ravel(axes) if ax.images)
+    bar = image.figure.colorbar(image, ax=axes, shrink=shrink, pad=0.015, ticks=[-1, 0, 1])
+    bar.set_label("cosine similarity")
+
+
+def _panel(ax: Any, run: Trajectory, matrix: str, time: float | None) -> None:
     ax.set_aspect("equal")
     if time is None:
         ax.text(0.5, 0.5, "not reached", transform=ax.transAxes, ha="center", va="center")
-        return None
+        return
     W = jnp.asarray(getattr(run.evaluate(time), matrix))
-    return ax.imshow(
+    ax.imshow(
         np.asarray(reordered_similarity(W)), vmin=-1, vmax=1, cmap=SIMILARITY_MAP,
         interpolation="nearest", rasterized=True,
     )  # fmt: skip
@@ -124,7 +128,5 @@ def similarity_gallery(
                 run, matrix, axes=row, blow_up_time=blow_up_time, at=at, compact=True
             )
             row[0].set_ylabel(f"rows of {symbol(matrix)}")
-        image = next(ax.images[0] for ax in axes.flat if ax.images)
-        bar = figure.colorbar(image, ax=axes, shrink=0.5, pad=0.015, ticks=[-1, 0, 1])
-        bar.set_label("cosine similarity")
+        similarity_bar(axes, shrink=0.5)
     return axes
