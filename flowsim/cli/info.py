@@ -5,6 +5,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+EXAMPLE = "Example: flowsim info"
 PACKAGES = ("flowsim", "jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy")
 
 
@@ -14,7 +15,7 @@ def add(subparsers: Any) -> None:
         "info",
         help="versions, devices and precision",
         description=__doc__,
-        epilog="Example: flowsim info",
+        epilog=EXAMPLE,
     )
     parser.set_defaults(execute=execute)
 

@@ -18,13 +18,12 @@ class Parser(argparse.ArgumentParser):
     settings: Callable[[], str] | None = None
 
     def format_help(self) -> str:
-        """What argparse prints, with the names of all settings before the example."""
-        if self.settings is None:
-            return super().format_help()
-        example, self.epilog = self.epilog, f"{self.settings()}. {self.epilog}"
+        """What argparse prints, then the names of all settings, then the example on a line of its
+        own, to be copied as it stands."""
+        example, self.epilog = self.epilog, self.settings() if self.settings else None
         text = super().format_help()
         self.epilog = example
-        return text
+        return f"{text}\n{example}\n"
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print after its usage."""

@@ -27,7 +27,9 @@ def add(parser: Any, kind: str, flags: dict[str, tuple[type, str]]) -> None:
     parser.add_argument("--config", metavar="FILE.toml", help="settings to start from")
     for name, (type_, meaning) in flags.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, type=type_, help=meaning)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="any setting")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="any of the settings below"
+    )
     parser.set_defaults(kind=kind, flags=tuple(flags))
     parser.settings = lambda: (
         "Settings: " + ", ".join(f.name for f in dataclasses.fields(load(kind)))

@@ -1,5 +1,6 @@
 """The command line in process: results, exit codes, one-line errors, nothing half-written."""
 
+import importlib
 import json
 from html.parser import HTMLParser
 
@@ -7,7 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from flowsim.cli import main
+from flowsim.cli import main, settings
+from flowsim.cli.main import COMMANDS
+from flowsim.cli.parser import build_parser, parse
 
 SMALL = ["--task", "gaussian", "--scale", "1e-2", "width=6", "rtol=1e-6"]
 
@@ -140,6 +143,22 @@ def test_a_failed_run_exits_with_1(tmp_path, capsys):
     assert main(["run", *SMALL, "max_steps=5", "--out", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "too_many_steps"
     assert "not trusted: it ended as too_many_steps" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "blowup", "compare", "census", "seeds", "paper", "info"]
+)
+def test_help_ends_with_an_example_on_one_line_that_is_understood(command, monkeypatch, capsys):
+    module = importlib.import_module(f"flowsim.cli.{command}")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == module.EXAMPLE
+    monkeypatch.setattr(module, "execute", settings.given if command != "info" else print)
+    options = parse(build_parser(COMMANDS), last.split()[2:])
+    assert options.command == command
+    if command not in ("info", "paper"):
+        assert options.execute(options)
 
 
 def test_info_names_versions(capsys):
