@@ -67,7 +67,8 @@ def text(
     if hits.all() or not hits.any():
         how = "always" if hits.any() else "never"
         rule = "be a class that follows some windows and not others"
-        shown = "the default" if label is None else label
+        default = "space" if book is None else f"the {FREQUENT} most frequent words"
+        shown = f"{default} (the default)" if label is None else label
         raise checks.fail("label", rule, f"{shown}, which {how} occurs")
     return data.task(width, np.where(hits, 1.0, -1.0), key=table_key, name="text")
 
@@ -183,8 +184,6 @@ def _vocabulary(
 ) -> Vocabulary | None:
     if checks.choice("unit", unit, UNITS) == "byte":
         return None
-    if next(words(path), None) is None:
-        raise checks.fail("path", "be a text that is not empty", os.fspath(path))
     return Vocabulary.of(path, size, keep)
 
 

@@ -71,8 +71,15 @@ class Vocabulary:
 
     @classmethod
     def of(cls, path: str | os.PathLike, size: int, keep: Collection[str] = ()) -> "Vocabulary":
-        """The vocabulary of a file, counted in one pass."""
-        return cls(Counter(words(path)), size, keep)
+        """The vocabulary of a file, counted in one pass.
+
+        Raises:
+            ValueError: a text without words, besides what the vocabulary and `words` raise.
+        """
+        counts = Counter(words(path))
+        if not counts:
+            raise checks.fail("path", "be a text that is not empty", os.fspath(path))
+        return cls(counts, size, keep)
 
     def __len__(self) -> int:
         return len(self.words)

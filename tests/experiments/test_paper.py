@@ -113,7 +113,12 @@ def test_rows_of_several_panels_say_where_they_belong():
         (["gelu", "scales=[1e-3, 1e-2]"], "scales must be two values or more that fall"),
         (["gelu", "scales=[1e-3]"], "scales must be two values or more that fall"),
         (["regimes", "rates=[2, 1]"], "rates must be two values or more that rise"),
-        (["regimes", "rates=[0, 1]"], "rates must be positive and finite; got 0"),
+        (["regimes", "rates=[0, 1]"], "rates must lie in (0, 6]; got 0"),
+        (["gelu", "scales=[2, 1]"], "scales must lie in [1e-12, 1]; got 2"),
+        (["fig1a", "rate=30"], "rate must lie in (0, 6]; got 30"),
+        (["fig1a", "warm_up_start=5"], "warm_up_start must lie in [0, 1]; got 5"),
+        (["theorem2", "task_width=1"], "task_width must be an integer >= 2; got 1"),
+        (["fig1a", "width=999999999"], "width must leave a square matrix that fits"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):

@@ -127,6 +127,12 @@ def test_a_layer_along_o_puts_out_what_the_decoder_does(small):
     np.testing.assert_allclose(binary, decoder, rtol=2e-4, atol=1e-5)
 
 
+def test_a_training_that_diverges_is_refused(small):
+    wild = dataclasses.replace(small, learning_rate=1e30)
+    with pytest.raises(ValueError, match="learning_rate must let the training stay finite, which"):
+        training.train_decoder(wild, "tanh", 7)
+
+
 def test_presets_are_checked():
     assert presets.preset_of("paper").width == 640
     assert dataclasses.asdict(presets.preset_of("small"))["seeds"] == presets.SEEDS

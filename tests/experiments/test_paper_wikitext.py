@@ -127,6 +127,12 @@ def test_distances_are_relative():
     [
         (None, [], "text must name a UTF-8 text file for the figure 'wikitext', words between"),
         ("", [], "path must be a readable UTF-8 text file"),
+        (" \n ", [], "path must be a text that is not empty"),
+        (
+            "a b c d " * 500,
+            ["task_length=3000"],
+            "length must leave a token after the window in a text",
+        ),
         ("a b c d " * 5, [], "length must leave a token after the window in parts of 18 and 2"),
         ("a b c d " * 200, ["text_vocabulary=1"], "vocabulary must be an integer >= 2; got 1"),
         ("<unk> " * 200, [], "vocabulary must keep a word beside <unk>"),

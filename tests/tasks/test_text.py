@@ -109,6 +109,8 @@ def test_a_text_without_white_space_is_not_held_in_memory(tmp_path):
         (b"caf\xe9 and more", {}, "path must be a readable UTF-8 text file"),
         (b"caf\xc3", {}, "path must be a readable UTF-8 text file"),
         (b"short", {"length": 5}, "length must leave a token after the window in a text of 5"),
+        (b"fine \xc3\xa9" * 200_000 + b"\xff", {}, "byte 0xff at place 1400000: invalid start"),
+        (b"abcdef", {"length": 2}, r"got 'space \(the default\), which never occurs'"),
         (b"no digit here", {"length": 2, "label": "digit"}, "got 'digit, which never occurs'"),
         (b"aaaaaaaa", {"length": 2, "label": "a"}, "got 'a, which always occurs'"),
         (b"some text", {"length": 2, "label": "é"}, "label must be one of space, vowel"),

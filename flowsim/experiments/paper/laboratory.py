@@ -8,10 +8,12 @@ import jax
 from flowsim.blow_up import blow_up_time
 from flowsim.experiments.paper.presets import Preset
 from flowsim.experiments.paper.stages import Stages, stages
-from flowsim.experiments.paper.text_training import Text, read
+from flowsim.experiments.paper.text_first_stage import problem
+from flowsim.experiments.paper.text_training import Text, TextLoss, read
 from flowsim.experiments.paper.training import Training, train_decoder
 from flowsim.flows.leading_order import outer
 from flowsim.network import Parameters, gaussian_parameters
+from flowsim.network.decoder import Layers
 from flowsim.tasks import Task, anchor, text
 
 #: Key of the binary task.
@@ -80,6 +82,11 @@ class Laboratory:
     def words(self) -> Text:
         """Windows of words of the text, and the network that learns them."""
         return read(self.preset, self.text)
+
+    @functools.cached_property
+    def few_words(self) -> tuple[TextLoss, Layers]:
+        """A small network on words of the text, and unit weights for it."""
+        return problem(self.preset, self.text)
 
     def unit_start(self) -> Parameters:
         """Weights of scale 1 for the binary task: a start is ε times these."""

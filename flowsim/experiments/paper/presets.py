@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from flowsim import checks
@@ -120,6 +121,17 @@ PAPER: dict[str, Any] = {
 }
 #: What `text_tables` may be.
 TABLES = ("learned", "fixed")
+#: The least of what must be more than one: rows to compare, moments, a tail to fit.
+LEAST = {
+    "width": 2,
+    "hidden_width": 2,
+    "moments": 2,
+    "task_length": 2,
+    "task_width": 2,
+    "census_count": 100,
+    "text_moments": 2,
+    "text_steps": 2,
+}
 PRESETS: dict[str, dict[str, Any]] = {"small": {}, "paper": PAPER}
 
 
@@ -133,15 +145,21 @@ def preset_of(name: str, changes: dict[str, Any] | None = None) -> Preset:
     preset = configuration.build(Preset, values)
     for key, value in dataclasses.asdict(preset).items():
         if isinstance(value, int):
-            checks.integer(key, value)
+            check = checks.width if key.endswith("width") else checks.integer
+            check(key, value, low=LEAST.get(key, 1))
         elif isinstance(value, float):
             checks.positive(key, value)
-        elif isinstance(value, tuple) and not value:
-            raise checks.fail(key, "not be empty", value)
-    for seed in preset.seeds:
-        checks.seed("seeds", seed)
+    for key, check_one in EACH.items():
+        values = getattr(preset, key)
+        if not values:
+            raise checks.fail(key, "not be empty", values)
+        for value in values:
+            check_one(key, value)
     _row("scales", preset.scales, "fall", -1)
     _row("rates", preset.rates, "rise", 1)
+    for key in ("rate", "text_rate"):
+        _rate(key, getattr(preset, key))
+    checks.between("warm_up_start", preset.warm_up_start, 0.0, 1.0, closed=(True, True))
     checks.choice("rule", preset.rule, RULES)
     checks.choice("text_tables", preset.text_tables, TABLES)
     checks.between("text_share", preset.text_share, 0.0, 1.0)
@@ -151,9 +169,25 @@ def preset_of(name: str, changes: dict[str, Any] | None = None) -> Preset:
     return preset
 
 
+def _scale(name: str, value: float) -> float:
+    """ε: large enough that no product of weights vanishes, not larger than one."""
+    return checks.between(name, value, 1e-12, 1.0, closed=(True, True))
+
+
+def _rate(name: str, value: float) -> float:
+    """γ, of which the same holds."""
+    return checks.between(name, value, 0.0, 6.0, closed=(False, True))
+
+
+#: What each value of a list must be.
+EACH: dict[str, Callable[[str, Any], Any]] = {
+    "seeds": checks.seed,
+    "scales": _scale,
+    "rates": _rate,
+}
+
+
 def _row(name: str, values: tuple[float, ...], direction: str, sign: int) -> None:
-    """Two positive values or more, or no order could be fitted to them; in their order."""
-    for value in values:
-        checks.positive(name, value)
+    """Two values or more, or no order could be fitted to them; in their order."""
     if len(values) < 2 or any(sign * (b - a) <= 0 for a, b in itertools.pairwise(values)):
         raise checks.fail(name, f"be two values or more that {direction}", values)

@@ -51,7 +51,10 @@ FIGURES: dict[str, tuple[str, Figure]] = {
 #: Figures that need a text: what it holds, and how it is read.
 WITH_TEXT: dict[str, tuple[str, Callable[[Laboratory], Any]]] = {
     "text": ("any text of a few thousand bytes", lambda lab: lab.text_task),
-    "wikitext": ("words between white space, such as a file of WikiText", lambda lab: lab.words),
+    "wikitext": (
+        "words between white space, such as a file of WikiText",
+        lambda lab: (lab.words, lab.few_words),
+    ),
 }
 
 

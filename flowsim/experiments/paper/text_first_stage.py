@@ -1,5 +1,6 @@
 """First stage of the decoder with residuals on a text: the gradient flow, and descent along it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -45,12 +46,11 @@ def problem(preset: Preset, path: Any) -> tuple[TextLoss, Layers]:
     return TextLoss(net, data), unit
 
 
-def rows(preset: Preset, path: Any) -> list[dict[str, Any]]:
+def rows(loss: TextLoss, unit: Layers, scales: Sequence[float]) -> list[dict[str, Any]]:
     """Flow, prediction and descent from one start at several scales ε."""
-    loss, unit = problem(preset, path)
     size = frobenius(signal_matrix(loss.net, loss.data))
     span = float(MOVED * frobenius(unit[0].W_V) / size)
-    return [row(loss, unit, scale, scale * span) for scale in preset.scales]
+    return [row(loss, unit, scale, scale * span) for scale in scales]
 
 
 def row(loss: TextLoss, unit: Layers, scale: float, t1: float) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Both stages on a text: the theory on windows of a file that the user gives."""
 
+import warnings
+
 import jax
 
 from flowsim.compare import compare
@@ -7,7 +9,7 @@ from flowsim.experiments.paper.finding import Finding, claim
 from flowsim.experiments.paper.laboratory import Laboratory
 from flowsim.integrate import simulate
 from flowsim.network import OneLayerTransformer
-from flowsim.predict import predict
+from flowsim.predict import Caution, predict
 from flowsim.report import figures
 
 #: The largest relative difference of predicted and simulated blow-up that counts as agreement.
@@ -18,7 +20,9 @@ def figure(lab: Laboratory) -> Finding:
     """Predicted and simulated stages on windows of bytes, labelled by whether a space follows."""
     preset, net, task = lab.preset, OneLayerTransformer(), lab.text_task
     theta0 = jax.tree.map(lambda W: preset.scales[0] * W, lab.unit_start())
-    prediction = predict(net, task, theta0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Caution)  # they stand in the notes
+        prediction = predict(net, task, theta0)
     run = simulate(net, task, theta0)
     found = compare(run, prediction)
     events = {name: getattr(found, name) for name in ("blow_up", "onset")}
@@ -44,4 +48,5 @@ def figure(lab: Laboratory) -> Finding:
         run, net, task, blow_up_time=T, predicted=prediction.trajectory
     )
     notes = f"{task!r}, windows of bytes, label: a space follows; ε = {preset.scales[0]:g}."
+    notes += "".join(f" Caution: {line}." for line in prediction.cautions.values())
     return Finding(claims, rows, picture, notes)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from flowsim import checks
 from flowsim.descent import Descent, WarmUpCosine, minimise
 from flowsim.experiments.paper.presets import Preset
 from flowsim.network import Decoder, Parameters
@@ -104,7 +105,16 @@ def at_moments(
     descent: Descent, layer: Layer, moments: np.ndarray
 ) -> tuple[Trajectory, Layer, np.ndarray]:
     """The saved moments as a run of one layer of the descent's states, the layer one step later,
-    and the losses."""
+    and the losses.
+
+    Raises:
+        ValueError: the descent diverged.
+    """
+    if "diverged_at_step" in descent.stats:
+        rule = (
+            f"let the training stay finite, which ended at step {descent.stats['diverged_at_step']}"
+        )
+        raise checks.fail("learning_rate", rule, descent.stats["learning_rate"])
     moments = moments[np.isin(moments + 1, descent.steps)]
     rows = np.searchsorted(np.asarray(descent.steps), moments)
     here = jax.tree.map(lambda W: W[rows], layer)

@@ -34,7 +34,7 @@ class Seed:
 def figure(lab: Laboratory) -> Finding:
     """Stage order in both layers for every seed, the validation loss, the predicted first stage."""
     text = lab.words
-    small = text_first_stage.rows(lab.preset, lab.text)
+    small = text_first_stage.rows(*lab.few_words, lab.preset.scales)
     seeds = [one_seed(lab, text, seed) for seed in lab.preset.seeds]
     rows = [
         matrix_row(seed, place, seen, name)

@@ -120,7 +120,9 @@ def rate_crossing(run: Trajectory, rates: Values) -> tuple[float, float] | None:
     if not set(ATTENTION + OUTER) <= set(rates):
         return None
     groups = observables.group_rates({name: jnp.asarray(rates[name]) for name in rates})
-    attention, outer = (np.log(np.maximum(np.asarray(group), 1e-300)) for group in groups)
+    attention, outer = (
+        np.log(np.maximum(np.asarray(group, dtype=float), 1e-300)) for group in groups
+    )
     lead = attention - outer
     upward = np.flatnonzero((lead[:-1] < 0) & (lead[1:] >= 0))
     if upward.size == 0:
