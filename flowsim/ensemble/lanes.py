@@ -1,6 +1,6 @@
 """Many chains through a few lanes: a lane whose member has blown up takes the next one.
 
-Members need 8 to 15 Taylor steps. In a plain batch all wait for the slowest; here no lane does.
+Members need 3 to 8 Taylor steps. In a plain batch all wait for the slowest; here no lane does.
 """
 
 import equinox as eqx

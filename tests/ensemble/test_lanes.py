@@ -122,8 +122,8 @@ def test_the_mean_field_limit_has_converged_to_the_figure_of_the_theory():
 
 
 def test_lanes_fill_the_cache_and_no_more(tmp_path):
-    assert lanes_for(64, 2**19) == 16
-    assert lanes_for(8, 2**19) == 128
+    assert lanes_for(64, 2**19) == 8
+    assert lanes_for(8, 2**19) == 64
     assert lanes_for(10**6, 2**19) == 1
     assert second_level_bytes(tmp_path) == 2**19
     place = tmp_path / "index2"
