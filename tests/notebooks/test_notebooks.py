@@ -15,7 +15,7 @@ SMALL = {
     "03_theory_without_a_fit": {"width": 8, "scales": (1e-2, 1e-3)},
     "04_rank_collapse": {"width": 8},
     "05_descent_against_the_flow": {
-        "width": 8, "steps": (100, 200), "batches": (16, 256), "members": 16,
+        "width": 8, "steps": (100, 200), "batches": (16, 256), "members": 128,
     },
     "06_your_own": {"samples": 1797, "tokens": 8},
     "07_census": {"width": 4, "count": 2000},
