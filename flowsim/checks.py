@@ -96,9 +96,14 @@ def width(name: str, value: Any, *, low: int = 1) -> int:
     """A width whose square matrix fits in the machine's memory: to ask for more is a slip, and
     would take the whole machine before it fails."""
     value = integer(name, value, low=low)
+    return fitting(name, value, value**2, "a square matrix")
+
+
+def fitting(name: str, value: int, numbers: int, what: str) -> int:
+    """A size for which so many float64 numbers fit in the machine's memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 8 * value**2 > memory:
-        raise fail(name, f"leave a square matrix that fits in {memory / 2**30:.3g} GiB", value)
+    if 8 * numbers > memory:
+        raise fail(name, f"leave {what} that fits in {memory / 2**30:.3g} GiB", value)
     return value
 
 

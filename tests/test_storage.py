@@ -309,6 +309,28 @@ def test_a_netcdf_file_that_declares_too_much_is_refused(tmp_path):
         storage.read_netcdf(path)
 
 
+FULL = """
+import resource, sys
+import numpy as np, xarray
+from flowsim import storage
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+dataset = xarray.Dataset({name: ("x", np.arange(5000.0)) for name in "abc"})
+try:
+    storage.write_netcdf(sys.argv[1], dataset, name="out")
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("room", [300, 60_000])
+def test_a_disk_that_fills_up_under_a_netcdf_file_is_one_line_and_no_crash(room, tmp_path):
+    command = [sys.executable, "-c", FULL, str(tmp_path / "a.nc"), str(room)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr[-500:]
+    assert ended.stdout.startswith("out must be a place that can be written (File too large)")
+    assert names(tmp_path) == []
+
+
 def test_netcdf_files_of_other_programs_are_refused(tmp_path):
     """HDF5 may loop for ever on damaged bytes, so nothing without a digest is opened."""
     xarray.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")

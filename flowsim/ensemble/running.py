@@ -44,7 +44,7 @@ def ensemble(
     if folder is None:
         parts = []
         for first in starts:
-            parts.append(source.solve(first, min(first + size, count)))
+            parts.append(source.solve(first, min(first + size, count), size))
             notice(len(parts[-1]))
         return joined(parts)
     identity = identity_of(source, count, size)
@@ -72,7 +72,7 @@ def _shard(source, folder, number, first, count, size, identity) -> Members:
     stop = min(first + size, count)
     members = shards.read_shard(folder, number, stop - first, identity)
     if members is None:
-        members = source.solve(first, stop)
+        members = source.solve(first, stop, size)
         shards.write_shard(folder, number, members, identity)
     return members
 

@@ -42,7 +42,8 @@ def adopt(folder: Path, identity: Mapping[str, Any]) -> None:
 def stored(folder: Path) -> dict[str, Any] | None:
     """The identity of the ensemble in a folder, if there is one."""
     path = folder / IDENTITY
-    return storage.read_json(path, name="out") if path.exists() else None
+    found = storage.read_json(path, name="out") if path.exists() else None
+    return found if isinstance(found, dict) else None
 
 
 def _compare(folder: Path, there: Any, here: Mapping[str, Any]) -> None:

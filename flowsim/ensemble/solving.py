@@ -22,14 +22,17 @@ AXIS = "members"
 LARGEST_DENSE = 1024
 
 
-def chain_members(key: Array, first: int, stop: int, sizes: tuple[int, int], lanes: int) -> Members:
+def chain_members(
+    key: Array, first: int, stop: int, room: int, sizes: tuple[int, int], lanes: int
+) -> Members:
     """The Gaussian members first, …, stop − 1; `first` is a multiple of the block size.
 
     Each local device solves its own part; nothing is exchanged, so no device waits before the end.
+    One program is compiled for each `room` ≥ stop − first.
     """
     devices = jax.local_devices()
     block = block_size(*sizes)
-    part = -(-(stop - first) // (len(devices) * block)) * block
+    part = -(-room // (len(devices) * block)) * block
     bounds = jnp.asarray([first, stop])
     found = jax.device_get(_on_devices(key, bounds, sizes, part, lanes, tuple(devices)))
     found = jax.tree.map(lambda x: x[: stop - first], found)

@@ -39,8 +39,9 @@ class Source(Protocol):
     def numbers(self) -> int:
         """Memory of one start, in numbers."""
 
-    def solve(self, first: int, stop: int) -> Members:
-        """The members first, …, stop − 1."""
+    def solve(self, first: int, stop: int, room: int = 0) -> Members:
+        """The members first, …, stop − 1, by the program that solves `room` members, if that is
+        more: so what is compiled for one shard serves the last, which is shorter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +78,10 @@ class GaussianChains:
         """The larger of the widths."""
         return max(self.width, self.hidden_width)
 
-    def solve(self, first: int, stop: int) -> Members:
+    def solve(self, first: int, stop: int, room: int = 0) -> Members:
         """On all local devices."""
-        sizes = (self.width, self.hidden_width)
-        return chain_members(jax.random.key(self.seed), first, stop, sizes, self._lanes)
+        sizes, room = (self.width, self.hidden_width), max(room, stop - first)
+        return chain_members(jax.random.key(self.seed), first, stop, room, sizes, self._lanes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +105,7 @@ class GaussianMatrices:
         """Entries of W_1, the largest matrix."""
         return self.width * self.hidden_width
 
-    def solve(self, first: int, stop: int) -> Members:
+    def solve(self, first: int, stop: int, room: int = 0) -> Members:
         """One by one."""
         key, h, m = jax.random.key(self.seed), self.width, self.hidden_width
         return matrix_members(gaussian_weights(key, i, h, m) for i in range(first, stop))
@@ -159,7 +160,7 @@ class GivenWeights:
         """Entries of W_1, the largest matrix."""
         return int(self.W_1[0].size)
 
-    def solve(self, first: int, stop: int) -> Members:
+    def solve(self, first: int, stop: int, room: int = 0) -> Members:
         """One by one."""
         chosen = range(first, stop)
         return matrix_members((self.W_v[i], self.W_1[i], self.W_2[i]) for i in chosen)

@@ -16,6 +16,7 @@ from flowsim.ensemble import shards
 from flowsim.ensemble.mean_field import mean_field_limit
 from flowsim.ensemble.members import Members
 from flowsim.ensemble.running import ensemble, open_ensemble
+from flowsim.ensemble.series import ARRAYS_A_LANE
 from flowsim.ensemble.sources import (
     GaussianChains,
     GaussianMatrices,
@@ -174,6 +175,8 @@ def source_of(
     seed = checks.seed("seed", seed)
     if checks.choice("source", source, SOURCES) == "matrices":
         return GaussianMatrices(checks.width("width", h), checks.width("hidden_width", m), seed)
+    for name, n in (("width", h), ("hidden_width", m)):
+        checks.fitting(name, n, ARRAYS_A_LANE * n, "one start's Taylor series")
     return GaussianChains(h, m, seed, None if lanes is None else checks.integer("lanes", lanes))
 
 
@@ -182,12 +185,17 @@ def _as_before(
 ) -> tuple[Source, int]:
     """The source and the size of a shard; what was not asked for is as the folder has it."""
     before = (shards.stored(folder) if folder is not None else None) or {}
-    if isinstance(source, GaussianChains) and lanes is None and "lanes" in before:
-        source = dataclasses.replace(source, lanes=int(before["lanes"]))
+    there = {
+        name: checks.integer(f"{name} in {shards.IDENTITY}", before[name])
+        for name in ("lanes", "shard_size")
+        if name in before
+    }
+    if isinstance(source, GaussianChains) and lanes is None and "lanes" in there:
+        source = dataclasses.replace(source, lanes=there["lanes"])
     if shard is not None:
         size = checks.integer("shard", shard)
         return source, -(-size // source.block) * source.block
-    return source, int(before.get("shard_size", shard_size(source, count)))
+    return source, there.get("shard_size", shard_size(source, count))
 
 
 def _finish(found: Census, folder: Path) -> None:
@@ -196,7 +204,7 @@ def _finish(found: Census, folder: Path) -> None:
     from flowsim.report.figures import ensembles
 
     with warnings.catch_warnings():
-        found.save(folder / "census.nc")
+        storage.write_netcdf(folder / "census.nc", found.to_xarray(), name="out")
     save_figure(ensembles.survival_curve(found.members), folder / "figures", "survival")
     save_figure(ensembles.energy_sign(found.members), folder / "figures", "energy_sign")
     storage.write_json(folder / storage.SUMMARY, found.summary())

@@ -1,6 +1,7 @@
 """Whole-or-absent files: a temporary in the same folder, fsync, `os.replace`."""
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -138,10 +139,41 @@ def write_netcdf(path: str | os.PathLike, dataset: Any, *, name: str = "path") -
     """
     encoding = {key: {"_FillValue": None} for key in dataset.variables}
     with whole_file(path, name=name) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf", format="NETCDF4", encoding=encoding)
+        with Target(temporary) as target:
+            dataset.to_netcdf(target, engine="h5netcdf", format="NETCDF4", encoding=encoding)
+        if target.failure is not None:
+            raise target.failure
         digest = file_digest(temporary)
         with open(temporary, "ab") as file:
             file.write(STAMP + digest + b"\n")
+
+
+class Target(io.FileIO):
+    """A new file for the HDF5 library, which crashes the process at its end if it could not close
+    a file: after the first failure (a full disk) all further writes are taken and dropped."""
+
+    failure: OSError | None = None
+
+    def __init__(self, path: Path):
+        super().__init__(path, "xb+")
+
+    def write(self, data: Any) -> int:
+        """All of the data."""
+        left = memoryview(data).cast("B")
+        try:
+            while left and self.failure is None:
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.failure = error
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        """To this size, if the file system has room."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.failure = self.failure or error
+            return 0
 
 
 def file_digest(path: Path, length: int | None = None) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from flowsim import storage
 from flowsim.blow_up import blow_up_time
 from flowsim.cli import main
+from flowsim.ensemble import GaussianChains, solving
 from flowsim.experiments.census import census
 
 SMALL = ["census", "--width", "2", "--count", "300"]
@@ -60,6 +61,7 @@ def test_text_names_the_numbers(capsys, out):
         (["--width", "2", "--count", "2", "--seed", "-1"], "seed must be an integer >= 0"),
         (["--width", "2", "--count", "2", "--source", "chain"], "did you mean 'chains'"),
         (["--width", "2"], "count must be an integer; got None"),
+        (["--width", "2000000000", "--count", "1"], "width must leave one start's Taylor series"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments, message, tmp_path, capsys):
@@ -69,6 +71,21 @@ def test_bad_input_is_one_line_and_exit_2(arguments, message, tmp_path, capsys):
     assert captured.err.count("\n") == 1
     assert message in captured.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("entry", ["lanes", "shard_size"])
+def test_a_damaged_identity_is_one_line(entry, tmp_path, capsys):
+    (tmp_path / "census.json").write_text(f'{{"{entry}": "x"}}')
+    assert main([*SMALL, "--out", str(tmp_path)]) == 2
+    assert f"{entry} in census.json must be an integer; got 'x'" in capsys.readouterr().err
+
+
+def test_the_last_shorter_shard_is_solved_by_the_program_of_the_others():
+    source, before = GaussianChains(2, 2, seed=1), solving._on_devices._cache_size()
+    whole, part = source.solve(2048, 4096), source.solve(2048, 2053, room=2048)
+    assert solving._on_devices._cache_size() == before + 1
+    np.testing.assert_array_equal(part.time, whole.time[:5])
+    np.testing.assert_array_equal(part.energy, whole.energy[:5])
 
 
 def test_another_census_in_the_folder_is_refused(out, capsys):

@@ -33,7 +33,7 @@ class Counted:
     def identity(self):
         return {"source": self.name}
 
-    def solve(self, first, stop):
+    def solve(self, first, stop, room=0):
         self.calls.append(first)
         time.sleep(self.pause)
         i = np.arange(first, stop, dtype=float)
