@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -55,7 +56,7 @@ def traced_shapes(name: str, function: Callable, *arguments: Any) -> Any:
     """What a user's function returns, in shapes, or a refusal that says how to mend it."""
     _check_arity(name, function, len(arguments))
     try:
-        return eqx.filter_eval_shape(function, *arguments)
+        return _shapes(function, arguments)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerBoolConversionError) as error:
         raise TypeError(
             f"{name} must not branch in Python on values of t or y (they are traced): "
@@ -66,6 +67,23 @@ def traced_shapes(name: str, function: Callable, *arguments: Any) -> Any:
             f"{name} must not turn t or y into NumPy arrays (they are traced): "
             "use jax.numpy instead of numpy"
         ) from error
+
+
+def _shapes(function: Callable, arguments: Any) -> Any:
+    """What a function returns, in shapes; traced once for each kind of its arguments."""
+    leaves, tree = jax.tree.flatten((function, arguments))
+    kinds = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves)
+    try:
+        hash((tree, kinds))
+    except TypeError:
+        return eqx.filter_eval_shape(function, *arguments)
+    return _shapes_of_kinds(tree, kinds)
+
+
+@lru_cache(maxsize=64)
+def _shapes_of_kinds(tree: Any, kinds: tuple) -> Any:
+    function, arguments = jax.tree.unflatten(tree, kinds)
+    return eqx.filter_eval_shape(function, *arguments)
 
 
 def _check_arity(name: str, function: Callable, count: int) -> None:

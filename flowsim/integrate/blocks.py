@@ -70,7 +70,8 @@ def run_blocks(problem: stepper.Problem, t0: Any, y0: Any, progress: bool) -> Tr
                 stepping = eqx.tree_at(lambda s: s.saved, stepping, stepping.saved.emptied())
     if stepping.outcome.failed:
         stepping = eqx.tree_at(lambda s: s.outcome, stepping, _explain(problem, stepping))
-    stepping = stepper.with_end(stepping)
+    if _end_is_missing(stepping):
+        stepping = stepper.with_end(stepping)
     if int(stepping.saved.count):
         pieces.append(_taken(problem, stepping.saved))
     seconds = {
@@ -78,6 +79,12 @@ def run_blocks(problem: stepper.Problem, t0: Any, y0: Any, progress: bool) -> Tr
         "seconds": time.perf_counter() - compiled,
     }
     return _trajectory(problem, stepping, pieces, seconds)
+
+
+def _end_is_missing(s: stepper.Stepping) -> bool:
+    """Whether the last state is not among the rows."""
+    count = int(s.saved.count)
+    return count == 0 or float(s.saved.times[count - 1]) != float(s.t)
 
 
 def _taken(problem: stepper.Problem, saved: stepper.Saved) -> tuple[Any, Any, Any]:

@@ -158,8 +158,7 @@ def test_new_tolerances_and_times_do_not_compile_again():
     before = len(traces)
     for rtol, t1 in ((1e-5, 2.0), (1e-7, 3.0), (1e-10, 4.0)):
         integrate(field, 2.0, t1, args=0.5, times=[0.7], rtol=rtol, max_steps=5000)
-    # one look at the shapes each call, and nothing compiled
-    assert len(traces) - before == 3
+    assert len(traces) == before
 
 
 @pytest.mark.parametrize(
