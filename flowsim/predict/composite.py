@@ -2,16 +2,17 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowsim.network import Parameters
 from flowsim.predict.match import Match
 from flowsim.predict.records import speeds, total_stats
 from flowsim.predict.transverse import Transverse
 from flowsim.trajectory import Trajectory
+
+#: W_Q, W_K, W_V, W_1 and W_2 of states and of rates, time first.
+Sides = tuple[list[np.ndarray], list[np.ndarray]]
 
 
 def composite(
@@ -27,15 +28,16 @@ def composite(
     W_V, W_1, W_2 of the leading-order flow up to the switch, then W_V = p nᵀ + R_V,
     W_1 = n qᵀ + R_1 and W_2 = r; W_Q and W_K of the condensed flow from its start on.
     """
-    rows = _rows(stage_1, condensed, match, times)
-    parts = []
+    rows, parts = _rows(stage_1, condensed, match, times), []
     if rows[0].size:
-        early = _evaluate(stage_1, rows[0])
-        parts.append(_with_attention(early, rows[0], condensed, match))
+        parts.append(_early(rows[0], stage_1, condensed, match))
     if rows[1].size:
-        parts.append(_embedded(*_evaluate(condensed, rows[1]), transverse.at(rows[1]), match))
+        parts.append(_late(rows[1], condensed, transverse, match))
+    structure = jax.tree.structure(stage_1.states)
     states, rates = (
-        jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *side)
+        jax.tree.unflatten(
+            structure, [jnp.asarray(np.concatenate(W)) for W in zip(*side, strict=True)]
+        )
         for side in zip(*parts, strict=True)
     )
     events = {"escape": blow_up_time, **condensed.event_times}
@@ -61,47 +63,44 @@ def _rows(
     return times[times <= match.switch_time], times[times > match.switch_time]
 
 
-def _evaluate(run: Trajectory, times: np.ndarray) -> tuple[Any, Any]:
-    """States and rates of a run at the times: its own rows where these are asked for."""
-    own = np.asarray(run.times)
-    rows = np.searchsorted(own, times)
-    if np.array_equal(own[np.minimum(rows, len(own) - 1)], times):
-        return jax.tree.map(lambda x: x[rows], (run.states, run.rates))
-    return run.evaluate(times), speeds(run).evaluate(times)
-
-
-def _with_attention(
-    early: tuple[Any, Any], times: np.ndarray, condensed: Trajectory, match: Match
-) -> tuple[Any, Any]:
+def _early(times: np.ndarray, stage_1: Trajectory, condensed: Trajectory, match: Match) -> Sides:
     """Leading-order weights, with keys and queries of the condensed flow where it has started."""
+    states, rates = ([np.array(W) for W in jax.tree.leaves(x)] for x in _at(stage_1, times))
     started = times > match.time
-    if not np.any(started):
-        return early
-    states, rates = _evaluate(condensed, times[started])
-    manifold = match.manifold
-    late = jax.vmap(manifold.weights)(states), jax.vmap(manifold.rate)(rates)
-    fields = lambda theta: (theta.W_Q, theta.W_K)  # noqa: E731
+    if np.any(started):
+        sides = zip((states, rates), _whole(condensed, times[started], match), strict=True)
+        for leaves, (_, W_Q, W_K) in sides:
+            leaves[0][started], leaves[1][started] = W_Q, W_K
+    return states, rates
+
+
+def _late(times: np.ndarray, condensed: Trajectory, transverse: Transverse, match: Match) -> Sides:
+    """Weights and their rates from condensed ones and from the remainders."""
+    n = np.asarray(match.manifold.n)
+    remainders = jax.tree.map(np.asarray, transverse.at(times))
+    sides = zip(_at(condensed, times), _whole(condensed, times, match), remainders, strict=True)
     states, rates = (
-        eqx.tree_at(
-            fields,
-            theta,
-            [W.at[started].set(new) for W, new in zip(fields(theta), fields(part), strict=True)],
-        )
-        for theta, part in zip(early, late, strict=True)
+        [W_Q, W_K, p[:, :, None] * n + R_V, n[:, None] * side.q[:, None] + R_1, side.r]
+        for side, (p, W_Q, W_K), (R_V, R_1) in sides
     )
     return states, rates
 
 
-def _embedded(states: Any, rates: Any, remainders: Any, match: Match) -> tuple[Any, Any]:
-    """Weights and their rates from condensed ones and from the remainders."""
-    manifold = eqx.tree_at(lambda m: (m.R_V, m.R_1), match.manifold, replace_fn=jnp.zeros_like)
-    (R_V, R_1), (R_V_rate, R_1_rate) = remainders
-    theta, rate = jax.vmap(manifold.weights)(states), jax.vmap(manifold.rate)(rates)
-    return _plus(theta, R_V, R_1), _plus(rate, R_V_rate, R_1_rate)
-
-
-def _plus(theta: Parameters, R_V: Any, R_1: Any) -> Parameters:
-    W_V, W_1 = theta.W_V + R_V, theta.W_1 + R_1
-    return jax.tree.unflatten(
-        jax.tree.structure(theta), [theta.W_Q, theta.W_K, W_V, W_1, theta.W_2]
+def _whole(condensed: Trajectory, times: np.ndarray, match: Match) -> list[tuple]:
+    """p, W_Q and W_K of states and of rates, in the coordinates of the task."""
+    basis, still = np.asarray(match.manifold.span.basis), match.manifold.still
+    states, rates = (
+        (side.p @ basis.T, basis @ side.W_Q, basis @ side.W_K) for side in _at(condensed, times)
     )
+    rests = (np.asarray(W) for W in (still.p, still.W_Q, still.W_K))
+    return [tuple(W + rest for W, rest in zip(states, rests, strict=True)), rates]
+
+
+def _at(run: Trajectory, times: np.ndarray) -> tuple[Any, Any]:
+    """States and rates of a run at the times: its own rows where these are asked for."""
+    own = np.asarray(run.times)
+    rows = np.searchsorted(own, times)
+    if np.array_equal(own[np.minimum(rows, len(own) - 1)], times):
+        return jax.tree.map(lambda x: np.asarray(x)[rows], (run.states, run.rates))
+    found = run.evaluate(times), speeds(run).evaluate(times)
+    return jax.tree.map(np.asarray, found)

@@ -122,9 +122,9 @@ def separated_run(
     latest = max(LONGEST * blow_up_time, wanted)
     outer: list[Trajectory] = []
     keys: list[Trajectory] = []
-    reach, end = FIRST_PIECE * unit, latest
+    reach, end, onset = FIRST_PIECE * unit, latest, np.inf
     while not keys or float(keys[-1].times[-1]) < end:
-        due = min(blow_up_time + reach, end)
+        due = end if np.isfinite(onset) else min(blow_up_time + reach, end)
         outer.append(_outer_piece(net, task, match, outer, due, rtol))
         keys.append(_keys_piece(net, task, theta0, match, outer[-1], keys, rtol))
         onset = _first_time(keys, "onset")
@@ -197,7 +197,7 @@ def _keys_piece(
     }
     start = before[-1].final if before else (match.state.W_Q, match.state.W_K)
     t0, t1 = outer.times[0], outer.times[-1]
-    return integrate(KeyQuery(F), start, t1, t0=t0, events=events, rtol=rtol)
+    return integrate(KeyQuery(F), start, t1, t0=t0, events=events, rtol=rtol, solver="dopri5")
 
 
 def _largest_product(task: Task, theta0: Parameters) -> Array:

@@ -31,7 +31,7 @@ from flowsim.trajectory import Trajectory
 #: Relative size of R_V R_1 up to which the prediction is trusted.
 TRUSTED_SHARE = 0.01
 #: Spacing of the times at which G is computed, in units of 1/κ, and how many there are at most.
-SPACING, POINTS = 0.1, 400
+SPACING, POINTS = 0.2, 400
 #: Intervals whose G is computed at once.
 BLOCK = 16
 

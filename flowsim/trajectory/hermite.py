@@ -76,11 +76,12 @@ def combine(
     values: Float[np.ndarray, "T *shape"],
 ) -> Float[np.ndarray, "Q *shape"]:
     """Σ_j weight_j values[rows_j], without touching points of weight zero (NaN × 0 is NaN)."""
-    total = np.zeros((weight.shape[0], *values.shape[1:]))
-    for j in range(weight.shape[1]):
-        w = weight[:, j].reshape(-1, *[1] * (values.ndim - 1))
-        total += np.where(w == 0, 0.0, w * values[rows[:, j]])
-    return total
+    from scipy.sparse import csr_array
+
+    used = weight != 0
+    first = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    sums = csr_array((weight[used], rows[used], first), shape=(len(weight), len(values)))
+    return (sums @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
 
 
 def interpolate(
