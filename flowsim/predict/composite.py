@@ -56,10 +56,17 @@ def composite(
 def _rows(
     stage_1: Trajectory, condensed: Trajectory, match: Match, times: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Times of the first part and of the second."""
+    """Times of the first part and of the second.
+
+    The parts differ at the switch by (ε/ρ)² + ρ², which interpolation between rows that lie much
+    closer than their neighbours would magnify: the second part begins a usual step behind it.
+    """
     if times is None:
         later = np.asarray(condensed.times)
-        return np.asarray(stage_1.times), later[later > match.switch_time]
+        later = later[later > match.switch_time]
+        if later.size > 2 and later[0] - match.switch_time < (later[1] - later[0]) / 2:
+            later = later[1:]
+        return np.asarray(stage_1.times), later
     return times[times <= match.switch_time], times[times > match.switch_time]
 
 

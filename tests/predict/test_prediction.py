@@ -59,6 +59,17 @@ def test_weights_at_fixed_times_from_blow_up(pairs, task, name, units):
     assert slope(errors) > 0.85
 
 
+def test_weights_between_the_rows_on_either_side_of_the_switch(pairs):
+    for prediction, run in pairs:
+        switch, rows = prediction.match.switch_time, np.asarray(prediction.trajectory.times)
+        behind = rows[rows > switch]
+        assert behind[0] - switch >= (behind[1] - behind[0]) / 2
+        times = np.linspace(switch, behind[1], 9)
+        predicted, simulated = prediction.trajectory.evaluate(times), run.evaluate(times)
+        for got, want in zip(predicted.W_V, simulated.W_V, strict=True):
+            assert relative(got, want) < 0.01
+
+
 @pytest.mark.parametrize("event", ["onset", "onset_norm"])
 def test_onsets(pairs, event):
     errors = []
