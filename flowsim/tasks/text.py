@@ -1,18 +1,19 @@
 """Any text file as data: windows of bytes or words, and what follows each."""
 
 import os
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from flowsim import checks
 from flowsim.tasks.sequences import Sequences, host_generator
 from flowsim.tasks.task import Task
 from flowsim.tasks.tokens import BYTES, UNITS, Vocabulary, byte_numbers, words
+from flowsim.tasks.windows import reservoir
 
 #: Classes of characters by name.
 CLASSES = {
@@ -83,7 +84,7 @@ def text_sequences(
 ) -> Sequences:
     """Windows of a text with the token that follows each, drawn evenly from all places.
 
-    One pass over the file with a reservoir of `samples` windows (Vitter's algorithm R).
+    One pass over the file with a reservoir of `samples` windows.
 
     Args:
         length: tokens a window.
@@ -100,10 +101,11 @@ def text_sequences(
     if vocabulary is None:
         stream, size = byte_numbers(path), BYTES
     else:
-        stream, size = map(vocabulary.number, words(path)), len(vocabulary)
-    kept = _reservoir(stream, s + 1, wanted, host_generator(key))
+        stream, size = vocabulary.numbered(words(path)), len(vocabulary)
+    kept = reservoir(stream, s + 1, wanted, host_generator(key))
     if len(kept) == 0:
-        count = sum(1 for _ in (byte_numbers(path) if vocabulary is None else words(path)))
+        parts = byte_numbers(path) if vocabulary is None else vocabulary.numbered(words(path))
+        count = sum(part.size for part in parts)
         if count == 0:
             raise checks.fail("path", "be a text that is not empty", os.fspath(path))
         rule = f"leave a token after the window in a text of {count} tokens"
@@ -135,41 +137,21 @@ def text_parts(
     """
     s = checks.integer("length", length)
     cut = round(vocabulary.total * checks.between("share", share, 0.0, 1.0))
-    rng, stream = host_generator(checks.key("key", key)), map(vocabulary.number, words(path))
+    rng, stream = host_generator(checks.key("key", key)), words(path)
     kept = [
-        _reservoir(part, s + 1, checks.integer("samples", count), rng)
+        reservoir(vocabulary.numbered(part), s + 1, checks.integer("samples", count), rng)
         for part, count in zip((islice(stream, cut), stream), samples, strict=True)
     ]
-    if not all(kept):
+    if not all(map(len, kept)):
         sizes = f"{cut} and {vocabulary.total - cut} tokens"
         raise checks.fail("length", f"leave a token after the window in parts of {sizes}", s)
     first, second = (_windows(rows, len(vocabulary)) for rows in kept)
     return first, second
 
 
-def _windows(kept: list[tuple[int, ...]], vocabulary: int) -> Sequences:
+def _windows(rows: Int[np.ndarray, "n s"], vocabulary: int) -> Sequences:
     """Runs of numbers as sequences; the last of each is the answer."""
-    rows = np.array(kept, dtype=np.int32)
     return Sequences(rows[:, :-1], rows[:, -1], vocabulary)
-
-
-def _reservoir(
-    stream: Iterator[int], length: int, wanted: int, rng: np.random.Generator
-) -> list[tuple[int, ...]]:
-    """`wanted` runs of `length` successive numbers, each place of the stream equally likely."""
-    recent: deque[int] = deque(maxlen=length)
-    kept: list[tuple[int, ...]] = []
-    seen = 0
-    for number in stream:
-        recent.append(number)
-        if len(recent) < length:
-            continue
-        seen += 1
-        if len(kept) < wanted:
-            kept.append(tuple(recent))
-        elif (place := int(rng.random() * seen)) < wanted:
-            kept[place] = tuple(recent)
-    return kept
 
 
 def _words_of(label: Any) -> list[str]:

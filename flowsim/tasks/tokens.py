@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -13,6 +14,8 @@ UNKNOWN = "<unk>"
 BYTES = 256
 #: A word that goes on for longer is none, and would have to be held in memory.
 LONGEST = 1 << 20
+#: So many words are numbered together.
+PIECE = 1 << 16
 
 
 def words(path: str | os.PathLike) -> Iterator[str]:
@@ -33,10 +36,10 @@ def words(path: str | os.PathLike) -> Iterator[str]:
         yield rest
 
 
-def byte_numbers(path: str | os.PathLike) -> Iterator[int]:
-    """The UTF-8 bytes of a file as numbers, read a piece at a time."""
+def byte_numbers(path: str | os.PathLike) -> Iterator[np.ndarray]:
+    """The UTF-8 bytes of a file as numbers, a piece at a time."""
     for piece in storage.text_pieces(path):
-        yield from piece.encode("utf-8")
+        yield np.frombuffer(piece.encode("utf-8"), np.uint8)
 
 
 class Vocabulary:
@@ -93,3 +96,9 @@ class Vocabulary:
     def number(self, word: str) -> int:
         """The number of a word; 0 for one that is not known."""
         return self.numbers.get(word, 0)
+
+    def numbered(self, stream: Iterable[str]) -> Iterator[np.ndarray]:
+        """The numbers of a stream of words, a piece at a time."""
+        words = iter(stream)
+        while piece := list(islice(words, PIECE)):
+            yield np.fromiter(map(self.number, piece), np.int32, len(piece))

@@ -10,6 +10,7 @@ import pytest
 
 from flowsim import storage, tasks
 from flowsim.tasks.tokens import LONGEST, Vocabulary, byte_numbers, words
+from flowsim.tasks.windows import reservoir
 
 LINE = "the quick brown fox jumps over the lazy dog and the cat \n"
 
@@ -28,7 +29,7 @@ def test_pieces_give_the_text_whatever_their_size(tmp_path):
     for size in (1, 2, 3, 7, 1000):
         assert "".join(storage.text_pieces(path, size=size)) == content
     assert list(words(path)) == content.split()
-    assert bytes(byte_numbers(path)) == content.encode()
+    assert b"".join(map(bytes, byte_numbers(path))) == content.encode()
 
 
 def test_words_are_whole_across_pieces(tmp_path, monkeypatch):
@@ -47,6 +48,20 @@ def test_windows_stand_in_the_text_and_so_do_their_answers(book):
     assert data.tokens.shape == (50, 6)
     few = tasks.text_sequences(book, length=len(content) - 3, samples=50, key=jax.random.key(1))
     assert few.size == 3
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7, 1000])
+@pytest.mark.parametrize(("length", "wanted"), [(1, 10), (4, 10), (4, 500), (300, 10)])
+def test_a_reservoir_is_that_of_the_plain_algorithm_however_the_stream_is_cut(cut, length, wanted):
+    stream = np.arange(200)
+    windows = [stream[i : i + length] for i in range(len(stream) - length + 1)]
+    plain, rng = windows[:wanted], np.random.default_rng(5)
+    for count, window in enumerate(windows[wanted:], start=wanted + 1):
+        if (place := int(rng.random() * count)) < wanted:
+            plain[place] = window
+    pieces = [stream[i : i + cut] for i in range(0, len(stream), cut)]
+    found = reservoir(pieces, length, wanted, np.random.default_rng(5))
+    np.testing.assert_array_equal(found, np.array(plain).reshape(-1, length))
 
 
 def test_windows_come_evenly_from_all_places(tmp_path):
