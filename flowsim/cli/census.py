@@ -6,10 +6,12 @@ import os
 import sys
 from typing import Any
 
-from flowsim import storage
+from flowsim import checks, storage
 from flowsim.cli import settings
 
 EXAMPLE = "Example: flowsim census --width 64 --count 10000 --out my-census"
+#: Seconds that a process waits for the others when it is done: a month.
+LONGEST = 30 * 24 * 3600
 FLAGS: dict[str, tuple[type, str]] = {
     "width": (int, "h (= m) of unit Gaussian weights"),
     "hidden_width": (int, "m, if it is not h"),
@@ -31,6 +33,12 @@ def add(subparsers: Any) -> None:
     settings.add(parser, "flowsim.experiments.census:Starts", FLAGS)
     parser.add_argument("--out", metavar="DIR", help="folder to keep results and to resume from")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--distributed",
+        metavar="auto|HOST:PORT,N,I",
+        help="one of several processes with one --out: auto under SLURM or Open MPI, else where "
+        "the first of them listens, how many they are, and which this is (0, 1, …)",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -39,10 +47,12 @@ def execute(options: argparse.Namespace) -> int:
     import jax
 
     use_all_cores(jax)
-    from flowsim.experiments.census import census
-
     options.widths = settings.numbers("widths", options.widths, int)
     config = settings.resolved(options)
+    if options.distributed is not None:
+        join_others(jax, options.distributed, options.out)
+    from flowsim.experiments.census import census
+
     if config.widths is not None:
         return over_widths(config, options)
     given = {name: value for name, value in vars(config).items() if name != "widths"}
@@ -77,6 +87,18 @@ def use_all_cores(jax: Any) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", cores or 1)
+
+
+def join_others(jax: Any, text: str, out: str | None) -> None:
+    """Be one of several processes, which at their end wait for the slowest, however long."""
+    if out is None:
+        raise checks.fail("out", "be a folder that all processes reach", out)
+    where = text.split(",")
+    numbers = len(where) == 3 and all(part.isdecimal() for part in where[1:])
+    if text != "auto" and not (numbers and int(where[2]) < int(where[1])):
+        raise checks.fail("distributed", "be auto, or HOST:PORT,N,I with I < N", text)
+    place = () if text == "auto" else (where[0], int(where[1]), int(where[2]))
+    jax.distributed.initialize(*place, shutdown_timeout_seconds=LONGEST)
 
 
 class Notice:

@@ -2,8 +2,10 @@
 
 On several machines, start the same script on each with a folder that all can reach, and call
 `jax.distributed.initialize()` before the first JAX call (under SLURM it needs no arguments; else
-give it coordinator_address, num_processes and process_id). Processes exchange nothing: each writes
-its own shards, and a lost process leaves the others' shards valid; start again to fill the gaps.
+give it coordinator_address, num_processes and process_id); `flowsim census --distributed` does so.
+Processes exchange nothing: each writes its own shards, and a lost process leaves the others' shards
+valid. JAX ends them all about 100 s after it misses one: start again to fill the gaps. It also ends
+them if one waits at its end for longer than shutdown_timeout_seconds (300).
 """
 
 from collections.abc import Callable, Iterator

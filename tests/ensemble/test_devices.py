@@ -11,10 +11,8 @@ import pytest
 CENSUS = """
 import sys, jax
 jax.config.update("jax_enable_x64", True)
-devices, port, index, out = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+devices, out = int(sys.argv[1]), sys.argv[2]
 jax.config.update("jax_num_cpu_devices", devices)
-if port != "alone":
-    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=index)
 from flowsim.experiments.census import census
 assert len(jax.local_devices()) == devices
 found = census(2, 9000, lanes=16, shard=4096, out=out)
@@ -22,12 +20,22 @@ print("gathered" if found is not None else "waiting", flush=True)
 """
 
 
-def start(out, devices=1, port="alone", index=0):
-    command = [sys.executable, "-c", CENSUS, str(devices), str(port), str(index), str(out)]
+COMMAND = ["census", "--width", "2", "--count", "9000", "lanes=16", "shard=4096"]
+
+
+def started(*arguments):
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *map(str, arguments)], env=environment, **pipes)
+
+
+def start(out, devices=1):
+    return started("-c", CENSUS, devices, out)
+
+
+def start_one_of_two(out, port, index):
+    others = f"127.0.0.1:{port},2,{index}"
+    return started("-m", "flowsim", *COMMAND, "--out", out, "--distributed", others)
 
 
 def ended(process):
@@ -67,7 +75,9 @@ def test_two_processes_give_the_bits_of_one(alone, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    processes = [start(tmp_path, port=port, index=i) for i in range(2)]
-    assert "gathered" in [ended(process) for process in processes]
+    processes = [start_one_of_two(tmp_path, port, i) for i in range(2)]
+    told = [ended(process) for process in processes]
+    assert any("9000 starts" in text for text in told)
+    assert all("9000 starts" in text or "run again when they are done" in text for text in told)
     same(alone, contents(tmp_path))
     assert (tmp_path / "summary.json").exists()
