@@ -14,7 +14,7 @@ from flowsim.blow_up.closed_forms import rank_one_blow_up_time
 from flowsim.blow_up.compression import compressed, is_thin
 from flowsim.blow_up.derivatives import with_derivative
 from flowsim.blow_up.krylov import in_krylov_spaces, is_large, unresolved
-from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked_scalars
+from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked
 from flowsim.blow_up.reduced import solve
 from flowsim.blow_up.reduction import smaller_garnier
 from flowsim.blow_up.runge_kutta import solve_by_runge_kutta
@@ -98,11 +98,8 @@ def _packed_on_the_host(weights, engine):
 
 
 def _unpacked(packed, rows):
-    return BlowUp(
-        **unpacked_scalars(packed),
-        value_direction=packed[SCALARS : SCALARS + rows],
-        hidden_direction=packed[SCALARS + rows :],
-    )
+    directions = packed[SCALARS : SCALARS + rows], packed[SCALARS + rows :]
+    return unpacked(BlowUp, packed, value_direction=directions[0], hidden_direction=directions[1])
 
 
 def _checked(W_v, W_1, W_2):

@@ -1,7 +1,9 @@
 """The scalars of a result in one vector: what a call from the host waits for."""
 
+from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -32,14 +34,20 @@ def packed_scalars(
     return jnp.concatenate([times_power_of_two(times, -exponent), energy[None], counts])
 
 
-def unpacked_scalars(packed: Any) -> dict[str, Any]:
-    """The fields of a result from the vector of `packed_scalars`."""
+def unpacked(kind: type, packed: Any, **vectors: Any) -> Any:
+    """A result of that kind from `packed_scalars` and its vectors (in the order of its fields).
+
+    Put together as `jax.tree.unflatten` does it, since the constructor of a module takes longer
+    than a small solve.
+    """
     time, lower, upper, energy, verdict, steps = (packed[i] for i in range(SCALARS))
-    return {
-        "time": time,
-        "lower": lower,
-        "upper": upper,
-        "verdict": Verdict(verdict.astype(np.int32)),
-        "energy": energy,
-        "steps": steps.astype(np.int32),
-    }
+    counts = verdict.astype(np.int32), steps.astype(np.int32)
+    leaves = (time, lower, upper, counts[0], energy, *vectors.values(), counts[1])
+    return jax.tree.unflatten(_structure(kind, tuple(vectors)), leaves)
+
+
+@cache
+def _structure(kind: type, vectors: tuple[str, ...]) -> Any:
+    scalars = dict.fromkeys(("time", "lower", "upper", "energy"), 0.0)
+    counts = {"verdict": Verdict(np.int32(0)), "steps": 0}
+    return jax.tree.structure(kind(**scalars, **counts, **dict.fromkeys(vectors, np.zeros(1))))

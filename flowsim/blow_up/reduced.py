@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from flowsim import checks
 from flowsim.blow_up.one_kernel import one_kernel
-from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked_scalars
+from flowsim.blow_up.packing import SCALARS, Count, Number, packed_scalars, unpacked
 from flowsim.blow_up.reduction import Garnier, theta_offset
 from flowsim.blow_up.scaling import binary_exponent, times_power_of_two
 from flowsim.blow_up.taylor import ROUNDING, Progress, integrate_to_blow_up
@@ -54,7 +54,7 @@ def reduced_blow_up_time(
     packed = (_packed_at_once if diagonal and not traced else _packed_usual)(*start)
     if not traced:
         packed = np.asarray(packed)
-    return ReducedBlowUp(**unpacked_scalars(packed), direction=packed[SCALARS:])
+    return unpacked(ReducedBlowUp, packed, direction=packed[SCALARS:])
 
 
 def _packed_reduced(position, velocity, curvature, shift):
