@@ -54,8 +54,9 @@ def _label(ax: Any, position: float, text: str, alignment: str, row: int, *, not
 
 def _line(ax: Any, name: str, position: float, alignment: str, row: int) -> None:
     """Through the axes, and above them to the foot of a centred label, or beside another."""
-    look = {"color": DARK, "linestyle": "-"} if name == "blow_up" else {"linestyle": ":"}
-    look = {"color": GREY, "linewidth": 0.7, "zorder": 0.5} | look
+    look: dict[str, Any] = {"color": GREY, "linestyle": ":", "linewidth": 0.7, "zorder": 0.5}
+    if name == "blow_up":
+        look |= {"color": DARK, "linestyle": "-"}
     ax.axvline(position, **look, gid=name)
     top = FOOT + ROW * row + (0.0 if alignment == "center" else SIZE)
     ax.annotate(

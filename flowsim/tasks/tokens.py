@@ -16,6 +16,8 @@ BYTES = 256
 LONGEST = 1 << 20
 #: So many words are numbered together.
 PIECE = 1 << 16
+#: So many different words are counted, more than texts of a few gigabytes have.
+DISTINCT = 1 << 22
 
 
 def words(path: str | os.PathLike) -> Iterator[str]:
@@ -42,6 +44,23 @@ def byte_numbers(path: str | os.PathLike) -> Iterator[np.ndarray]:
         yield np.frombuffer(piece.encode("utf-8"), np.uint8)
 
 
+def counted(stream: Iterable[str], keep: Collection[str] = ()) -> tuple[Counter[str], int]:
+    """How often each word of a stream occurs, and how many words there are.
+
+    Where more than `DISTINCT` are told apart, the rarest so far are forgotten (but for those to
+    keep), so that the memory is bounded: counts are then low for words that were rare at first.
+    """
+    counts: Counter[str] = Counter()
+    total, rare, words = 0, 0, iter(stream)
+    while piece := list(islice(words, PIECE)):
+        counts.update(piece)
+        total += len(piece)
+        while len(counts) > DISTINCT:
+            rare += 1
+            counts = Counter({w: n for w, n in counts.items() if n > rare or w in keep})
+    return counts, total
+
+
 class Vocabulary:
     """The most frequent words of a text, numbered by falling frequency; 0 is `<unk>`.
 
@@ -49,12 +68,19 @@ class Vocabulary:
         counts: word → how often it occurs.
         size: how many numbers there are at most, `<unk>` among them.
         keep: words that are not cut, however rare.
+        total: words of the text, where that is more than the counts hold.
 
     Raises:
         ValueError: no word is left beside `<unk>`; more words to keep than there are numbers.
     """
 
-    def __init__(self, counts: Counter[str], size: int, keep: Collection[str] = ()):
+    def __init__(
+        self,
+        counts: Counter[str],
+        size: int,
+        keep: Collection[str] = (),
+        total: int | None = None,
+    ):
         size = checks.integer("vocabulary", size, low=2)
         keep = {word for word in keep if word in counts}
         if len(keep) >= size:
@@ -67,7 +93,7 @@ class Vocabulary:
             raise checks.fail("vocabulary", f"keep a word beside {UNKNOWN}", dict(counts))
         self.words = [UNKNOWN, *(word for word, _ in known)]
         self.numbers = {word: number for number, word in enumerate(self.words)}
-        self.total = sum(counts.values())
+        self.total = sum(counts.values()) if total is None else total
         frequencies = [count for _, count in known]
         #: How often each number occurs in the text, as a share of all its words.
         self.shares = np.array([self.total - sum(frequencies), *frequencies]) / self.total
@@ -79,10 +105,10 @@ class Vocabulary:
         Raises:
             ValueError: a text without words, besides what the vocabulary and `words` raise.
         """
-        counts = Counter(words(path))
+        counts, total = counted(words(path), keep)
         if not counts:
             raise checks.fail("path", "be a text that is not empty", os.fspath(path))
-        return cls(counts, size, keep)
+        return cls(counts, size, keep, total)
 
     def __len__(self) -> int:
         return len(self.words)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from flowsim import storage, tasks
+from flowsim.tasks import tokens
 from flowsim.tasks.tokens import LONGEST, Vocabulary, byte_numbers, words
 from flowsim.tasks.windows import reservoir
 
@@ -107,6 +108,19 @@ def test_words_of_the_class_are_told_apart_however_rare(tmp_path):
     assert Vocabulary(counts, 3, ["zebra", "nowhere"]).words == ["<unk>", "a", "zebra"]
     with pytest.raises(ValueError, match="vocabulary must have room for the 2 words to keep"):
         Vocabulary(counts, 2, ["a", "zebra"])
+
+
+def test_counts_forget_the_rarest_of_too_many_words(monkeypatch):
+    stream = ["kept", *[f"w{i}" for i in range(300)], *["often", "more"] * 50, "more"]
+    exact = tokens.counted(stream, ["kept"])
+    assert exact == (Counter(stream), len(stream))
+    monkeypatch.setattr(tokens, "DISTINCT", 20)
+    monkeypatch.setattr(tokens, "PIECE", 10)
+    counts, total = tokens.counted(stream, ["kept"])
+    assert len(counts) <= 20
+    assert (counts["kept"], counts["often"], counts["more"]) == (1, 50, 51)
+    shares = Vocabulary(counts, 3, total=total).shares
+    np.testing.assert_allclose(shares, np.array([301, 51, 50]) / 402, rtol=1e-15)
 
 
 def test_a_text_without_white_space_is_not_held_in_memory(tmp_path):
