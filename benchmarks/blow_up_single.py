@@ -8,6 +8,9 @@ with double-double references (`exact_times`). "weights" is the full matrix flow
 out; "reduced system" is the Garnier system in the eigenbasis of A, for flowsim too. Runge–Kutta and
 multistep codes run at rtol 1e-9, heyoka at 1e-16; Jacobians are theirs, so that implicit codes get
 the full flow up to h = 16 only. At h = 1024, 10⁶ unknowns, no other code takes the full flow.
+
+JAX computes in the calling thread, for flowsim and diffrax alike (`jax_cpu_enable_async_dispatch`
+is off): by default it hands each call to a worker thread, which costs some tens of microseconds.
 """
 
 from collections.abc import Iterator
@@ -129,4 +132,4 @@ def _left_out(problem: str, absent: dict[str, str | None]) -> list[harness.Row]:
 
 
 if __name__ == "__main__":
-    harness.run("blow_up_single", measure, __doc__)
+    harness.run("blow_up_single", measure, __doc__, inline=True)

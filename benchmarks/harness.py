@@ -149,8 +149,14 @@ def save(name: str, rows: Iterable[Row], folder: Path, about: str = "") -> str:
     return table
 
 
-def run(name: str, measure: Callable[[bool], Iterable[Group]], about: str) -> Path | None:
-    """The command line of one benchmark; the folder of its results, if they are kept."""
+def run(
+    name: str, measure: Callable[[bool], Iterable[Group]], about: str, *, inline: bool = False
+) -> Path | None:
+    """The command line of one benchmark; the folder of its results, if they are kept.
+
+    inline: JAX computes in the calling thread, for all its users alike, instead of handing each
+        call to a worker: what one sets for many small calls.
+    """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--toy", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="folder of the results (toy ones: not kept)")
@@ -158,6 +164,8 @@ def run(name: str, measure: Callable[[bool], Iterable[Group]], about: str) -> Pa
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after these")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
+    if inline:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     folder = options.out or (None if options.toy else RESULTS)
     rows: list[Row] = []
     for row in collected(measure(options.toy), options.seconds):

@@ -133,7 +133,7 @@ def work_precision(rows: Sequence[harness.Row], ax: Any) -> Any:
 
 def main() -> None:
     """Measure, save, draw."""
-    folder = harness.run("work_precision", measure, __doc__)
+    folder = harness.run("work_precision", measure, __doc__, inline=True)
     if folder is not None:
         rows = storage.read_json(folder / "work_precision.json")["rows"]
         save_figure(draw(rows), folder, "work_precision")
