@@ -39,7 +39,7 @@ MOST_FULL = 256
 EXPLICIT = {"DOP853": peers.by_scipy, "LSODA": peers.by_scipy, "CVODE Adams": peers.by_sundials}
 IMPLICIT = {"Radau": peers.by_scipy, "CVODE BDF": peers.by_sundials}
 DIFFRAX = ("Tsit5", "Dopri8")
-TORCH = "pip install torchdiffeq, which brings PyTorch"
+TORCH = "not in the extra `bench`, for it brings PyTorch, gigabytes; pip install torchdiffeq"
 
 
 def measure(toy: bool = False) -> Iterator[harness.Group]:

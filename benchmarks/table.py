@@ -17,6 +17,14 @@ from flowsim.report import markdown_table
 SLACK = 0.5
 #: Enough digits for anyone: beyond them a peer need not be as exact.
 ENOUGH = 14.0
+#: Times closer than this are the same.
+TIE = 0.95
+LEGEND = (
+    "Milliseconds of one solution, compiled and warm (ensembles: processor time of one start). The "
+    "best other is the quickest that is as exact, to half a digit or to 14 digits; if none is, the "
+    "quickest. **Other ÷ flowsim above 1: flowsim is quicker.** Digits are the correct ones of "
+    "T\\* (full model, planted task: of the final state)."
+)
 
 
 def records(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
@@ -55,7 +63,7 @@ def slower(found: dict[str, dict[str, Any]], *, exact: bool = False) -> Iterator
     for record in found.values():
         for problem, rows in by_problem(record["rows"]).items():
             ours = ours_of(rows)
-            quicker = [row for row in peers_of(rows) if row["times ours"] < 1]
+            quicker = [row for row in peers_of(rows) if row["times ours"] < TIE]
             if exact:
                 quicker = [row for row in quicker if as_exact(row, ours)]
             if quicker:
@@ -81,12 +89,12 @@ def short(found: dict[str, dict[str, Any]]) -> list[Row]:
             chosen.append(
                 {
                     "problem": problem,
-                    "flowsim ms": ours["ms"],
-                    "digits": _rounded(ours.get("digits")),
+                    "flowsim (ms)": ours["ms"],
+                    "flowsim digits": _rounded(ours.get("digits")),
                     "best other": best["solver"],
-                    "ms": best["ms"],
-                    "digits of it": _rounded(best.get("digits")),
-                    "times flowsim": best["times ours"],
+                    "other (ms)": best["ms"],
+                    "other digits": _rounded(best.get("digits")),
+                    "other ÷ flowsim": best["times ours"],
                 }
             )
     return chosen
@@ -126,11 +134,11 @@ def descents(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 def machine_line(record: dict[str, Any]) -> str:
     """Processor, cores, versions, in one line."""
     at = record["machine"]
-    load = at.get("load_average")
+    load, cores = at.get("load_average"), at.get("usable_cores") or at["cores"]
     versions = ", ".join(f"{k} {v}" for k, v in at.get("versions", {}).items() if v)
     parts = [
         at["processor"],
-        f"{at.get('usable_cores') or at['cores']} cores",
+        "1 core" if cores == 1 else f"{cores} cores",
         None if load is None else f"load {load:.1f}",
         f"Python {at['python']}",
         versions,
@@ -144,7 +152,7 @@ def page(folder: Path = RESULTS) -> str:
     parts = ["# Benchmarks", "`make bench` writes this page.", readme(found)]
     parts.append(
         "\n".join(
-            ["Every peer that is quicker, whatever its accuracy:\n"]
+            ["Every other that is quicker by more than 5 %, whatever its accuracy:\n"]
             + [f"- {words}" for words in slower(found)]
         )
     )
@@ -153,6 +161,7 @@ def page(folder: Path = RESULTS) -> str:
             f"## {name}",
             record.get("about", "").replace("\n    ", "\n\n    ", 1).strip(),
             f"{machine_line(record)}; peak memory {record.get('peak_memory_mib', 0):.0f} MiB.",
+            f"![{name}]({name}.png)" if (folder / f"{name}.png").exists() else "",
             markdown_table(record["rows"]),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -168,10 +177,16 @@ def readme(found: dict[str, dict[str, Any]]) -> str:
     parts = [
         f"On {machine_line(first)}:",
         markdown_table(compared, digits=3),
-        "; ".join(limits(found)) + "." if any(limits(found)) else "",
-        "Where flowsim is slower at equal accuracy: " + "; ".join(worse or ["nowhere here"]) + ".",
+        LEGEND,
+        _listed("**Where flowsim is slower** by more than 5 % at equal accuracy:", worse),
+        _listed("Shares of what the machine can do, and what a user waits for:", limits(found)),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _listed(title: str, lines: Iterable[str]) -> str:
+    """A title and a list; a dash if there is nothing to list."""
+    return "\n".join([title, "", *(f"- {line}" for line in list(lines) or ["nowhere here"])])
 
 
 def write_page(folder: Path = RESULTS) -> Path:

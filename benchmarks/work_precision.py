@@ -126,7 +126,7 @@ def work_precision(rows: Sequence[harness.Row], ax: Any) -> Any:
             ax.plot(x, y, color=colour, marker=marker, lw=1, label=name, **big)
     ax.set_xscale("log")
     ax.set_xlabel("time (ms)")
-    ax.set_ylabel("correct digits of T*")
+    ax.set_ylabel("correct digits of $T^*$")
     legend_below(ax)
     return ax
 
