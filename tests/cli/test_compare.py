@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from flowsim.cli import main
+from flowsim.experiments import config
+from flowsim.experiments.descent_comparison import DescentStudy, Study, draw
+from flowsim.report.canvas import UNTRUSTED
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +49,30 @@ def test_the_folder_is_whole(finished):
     figures = {path.name for path in (finished / "figures").iterdir()}
     names = ("orders", "distances", "lags", "batch_sizes", "sharpness")
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "pdf")}
-    for name in ("rates.md", "rates.csv", "batches.md", "config.toml"):
+    for name in ("rates.md", "rates.csv", "batches.md"):
         assert (finished / name).stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_configuration_says_what_was_run_and_the_summary_whether_it_is_trusted(finished):
+    summary = json.loads((finished / "summary.json").read_text())
+    found = config.resolve(DescentStudy, file=str(finished / "config.toml"))
+    assert (found.width, found.batches) == (4, (4, 8))
+    assert list(found.rates) == [row["learning_rate"] for row in summary["rates"]]
+    assert summary["trusted"]
+    assert summary["untrusted_because"] == []
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_every_figure_of_an_untrusted_flow_is_marked(trusted, tmp_path, monkeypatch):
+    row = {"learning_rate": 0.1, "descent_error": 0.1, "modified_error": 0.01}
+    row |= {"lag_at_blow_up": 0.2, "predicted_lag": 0.2}
+    summary = {"rates": [row], "batches": [{"batch_size": 4, "distance": 0.1}]}
+    drawn = []
+    monkeypatch.setattr("flowsim.report.save_figure", lambda ax, *rest: drawn.append(ax))
+    draw(Study(summary, {}, (np.ones(2), np.ones(2)), 1.0, trusted), tmp_path)
+    marks = [[text for text in ax.texts if text.get_gid() == UNTRUSTED] for ax in drawn]
+    assert [len(found) for found in marks] == [0 if trusted else 1] * 5
 
 
 @pytest.mark.slow
@@ -69,6 +94,7 @@ def test_json_and_given_rates(task_file, capsys):
         (["--rates", "fast"], "rates must be numbers with commas between them; got 'fast'"),
         (["--batches", "25"], "batches must be at most the number of samples, 24; got 25"),
         (["fraction=1.5"], "fraction must lie in (0, 1); got 1.5"),
+        (["batches=[]"], "batches must not be empty; got ()"),
         (["colour=red"], "configuration key must be one of"),
     ],
 )

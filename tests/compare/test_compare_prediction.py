@@ -142,6 +142,7 @@ def test_one_figure_lays_predictions_of_several_starts_over_their_runs(run, pred
     ]  # fmt: skip
     colors = {line.get_color() for line in curves}
     assert len(colors) == 3  # one for each start, one for both predictions
+    assert len({line.get_marker() for line in curves}) == 3  # so in grey too
     onsets = []
     for simulated, predicted in (curves[:2], curves[2:]):
         onset, expected = (
@@ -151,6 +152,14 @@ def test_one_figure_lays_predictions_of_several_starts_over_their_runs(run, pred
         assert expected == pytest.approx(onset, abs=0.05)
         onsets.append(onset)
     assert onsets[1] == pytest.approx(onsets[0], abs=0.2)  # growth is relative: it starts alike
+
+
+def test_an_untrusted_run_marks_the_figure_of_several(run, prediction):
+    untrusted = eqx.tree_at(lambda r: r.trusted, run, False)
+    pair = (run, prediction)
+    assert not predictions([pair, pair], "W_Q").texts
+    marks = predictions([pair, (untrusted, prediction)], "W_Q").texts
+    assert [text.get_text() for text in marks] == ["untrusted run"]
 
 
 def test_figures_lay_predictions_over_runs_and_mark_the_departure(run, prediction, task):

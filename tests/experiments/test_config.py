@@ -5,10 +5,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flowsim.cli import main
-from flowsim.experiments import cases, census, config, descent_comparison, seeds
+from flowsim.experiments import cases, census, config, descent_comparison, seeds, two_stage
 from flowsim.experiments.paper import laboratory, presets
 from flowsim.experiments.two_stage import TwoStage
 
@@ -82,6 +83,16 @@ def test_examples_hold_every_setting_with_its_default_and_a_comment(command):
     for name in set(unset) - set(given) - more - {"widths"}:
         config.build(kind, {name: unset[name]})
     assert text.startswith("# Settings of `flowsim " + command)
+
+
+def test_the_resolved_configuration_has_the_scale_and_the_width_of_the_data(tmp_path):
+    X = np.random.default_rng(0).normal(size=(4, 2, 3))
+    np.savez(tmp_path / "mine.npz", X=X, y=[1, -1, 1, -1])
+    given = TwoStage(task=str(tmp_path / "mine.npz"))
+    resolved = two_stage.Setting(given).resolved
+    assert (resolved.width, resolved.scale) == (3, 1e-2)
+    powered = two_stage.Setting(TwoStage(task=given.task, rate=2.0)).resolved
+    assert (powered.scale, powered.rate) == (None, 2.0)
 
 
 class StoppedError(Exception):
