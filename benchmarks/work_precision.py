@@ -56,7 +56,7 @@ LOOKS = {
 def measure(toy: bool = False) -> Iterator[harness.Group]:
     """Rows of solver, rtol, ms and digits for both forms of the problem."""
     h, tolerances = (TOY_WIDTH, TOLERANCES[3:4]) if toy else (WIDTH, TOLERANCES)
-    rounds, limit = (1, 0.05) if toy else (9, 0.4)
+    rounds, limit = (1, 0.05) if toy else (25, 0.4)
     for form in (REDUCED, FLOW):
         yield measured(h, form, tolerances, rounds, limit)
 

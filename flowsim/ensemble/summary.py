@@ -51,7 +51,7 @@ def survival(
     """Kaplan–Meier estimate of P(T* > t): times, values just after them, and a 95 % band.
 
     A member without a verdict leaves the sample, uncounted, at its lower bound. The band is
-    Greenwood's, on log(−log) scale.
+    Greenwood's, on log(−log) scale; where nobody is left, at zero, it is not known (NaN).
     """
     ended = np.isfinite(members.time)
     censored = members.verdict == UNDECIDED
@@ -63,8 +63,7 @@ def survival(
         variance = np.cumsum(events / (risk * (risk - events)))
         spread = NORMAL_95 * np.sqrt(variance) / np.abs(np.log(values))
         band = np.stack([values ** np.exp(spread), values ** np.exp(-spread)])
-    band = np.where(values > 0, band, 0.0)
-    return times, values, band
+    return times, values, np.where(values > 0, band, np.nan)
 
 
 def by_energy_sign(members: Members) -> dict[str, Any]:

@@ -115,6 +115,6 @@ def draw(config: SeedStudy, found: list[Runs], summary: dict[str, Any], folder: 
     save_table(table, folder, "seeds")
     for scale, runs in zip(config.scales, found, strict=True):
         drawn = figures.predicted_against_simulated(
-            runs.predicted, runs.events["escape"], config.tolerance
+            runs.predicted, runs.events["escape"], runs.trusted, config.tolerance
         )
         save_figure(drawn, folder / "figures", f"escape_{scale:g}")

@@ -1,7 +1,10 @@
 """Quantiles, intervals and survival, against known laws and hand computation."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from flowsim.blow_up.verdict import NEVER, PROVED, UNDECIDED
 from flowsim.ensemble import Members, quantile, summarise, survival
@@ -24,8 +27,9 @@ def test_survival_with_a_censored_member_by_hand():
     times, values, band = survival(found)
     assert times.tolist() == [1, 2, 4]
     np.testing.assert_allclose(values, [3 / 4, 3 / 4 * 2 / 3, 0])
-    assert np.all(band[0] <= values)
-    assert np.all(values <= band[1])
+    assert np.all((band[0] <= values)[:-1])
+    assert np.all((values <= band[1])[:-1])
+    assert np.isnan(band[:, -1]).all()  # nobody is left
     # a member that never blows up stays at risk
     forever = members([1, 2, np.inf, 4], [PROVED, PROVED, NEVER, PROVED], [1, 2, np.inf, 4])
     np.testing.assert_allclose(survival(forever)[1], [3 / 4, 1 / 2, 1 / 4])
@@ -37,6 +41,35 @@ def test_greenwood_band_without_censoring_is_binomial():
     s = values[39]
     spread = 1.959963984540054 * np.sqrt(s * (1 - s) / 100) / (s * abs(np.log(s)))
     np.testing.assert_allclose(band[:, 39], [s ** np.exp(spread), s ** np.exp(-spread)])
+
+
+@pytest.mark.parametrize("count", [5, 50, 2000])
+def test_survival_with_ties_and_censored_members_is_that_of_scipy(count):
+    rng = np.random.default_rng(count)
+    ends, leaves = np.round(rng.exponential(size=(2, count)), 1) + 0.1
+    died, seen = ends <= leaves, np.minimum(ends, leaves)
+    verdicts = np.where(died, PROVED, UNDECIDED)
+    times, values, band = survival(members(np.where(died, ends, np.inf), verdicts, seen))
+    theirs = stats.ecdf(stats.CensoredData.right_censored(seen, ~died)).sf
+    np.testing.assert_allclose(values, theirs.evaluate(times), rtol=1e-12, atol=1e-15)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interval = theirs.confidence_interval(method="log-log")
+    for ours, bound in zip(band, (interval.low, interval.high), strict=True):
+        np.testing.assert_allclose(ours, bound.evaluate(times), rtol=1e-10)
+
+
+def test_quantile_intervals_are_near_those_of_a_bootstrap():
+    sample = np.random.default_rng(1).exponential(size=2000)
+    for level in (0.05, 0.5, 0.95):
+        _, low, high = quantile(members(sample), level)
+        again = stats.bootstrap(
+            (sample,), lambda x, axis, p=level: np.quantile(x, p, axis=axis),
+            n_resamples=1000, method="percentile", rng=2, batch=250,
+        ).confidence_interval  # fmt: skip
+        tenth = 0.1 * (again.high - again.low)
+        assert abs(low - again.low) < 2 * tenth
+        assert abs(high - again.high) < 2 * tenth
 
 
 def test_quantile_intervals_cover_as_often_as_they_say():

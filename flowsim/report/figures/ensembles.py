@@ -77,24 +77,31 @@ def width_scaling(
 
 
 def predicted_against_simulated(
-    predicted: np.ndarray, simulated: np.ndarray, tolerance: float, *, ax: Any = None
+    predicted: np.ndarray,
+    simulated: np.ndarray,
+    trusted: np.ndarray,
+    tolerance: float,
+    *,
+    ax: Any = None,
 ) -> Any:
     """Relative difference of simulated and predicted T* for every member; the tolerance dashed.
 
-    Look for: all points below the dashed line.
+    Look for: all points below the dashed line, none of an untrusted run.
     """
     with figure_style():
         ax = axes_or_new(ax)
         error = np.abs(simulated / predicted - 1)
         known = np.isfinite(error)
-        passed = error <= tolerance
+        near = error <= tolerance
         for name, chosen, (color, marker) in (
-            ("within", known & passed, SPARE[0]),
-            ("beyond", known & ~passed, SPARE[1]),
+            ("within", known & trusted & near, SPARE[0]),
+            ("beyond", known & trusted & ~near, SPARE[1]),
+            ("untrusted", known & ~trusted, SPARE[2]),
         ):
-            label = f"{name} the tolerance: {int(chosen.sum())}"
-            ax.plot(predicted[chosen], error[chosen], marker, color=color, label=label)
-        ax.axhline(tolerance, label="_", **prediction_style())
+            label = f"{name}: {int(chosen.sum())}"
+            if chosen.any():
+                ax.plot(predicted[chosen], error[chosen], marker, color=color, label=label)
+        ax.axhline(tolerance, label="tolerance", **prediction_style())
         ax.set_yscale("log")
         ax.set_xlabel("predicted $T$ (training time)")
         ax.set_ylabel("relative difference")
