@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from flowsim.cli import blowup, census, compare, info, paper, run, seeds
@@ -41,9 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def console() -> int:
     """`main` as the program `flowsim`."""
     signal.signal(signal.SIGINT, interrupted)
+    warnings.formatwarning = warning_line
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
         sys.stdout.reconfigure(errors="backslashreplace")
     return main()
+
+
+def warning_line(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as a person wants it: what it says, not which line of the program said it."""
+    return f"flowsim: warning: {' '.join(str(message).split())}\n"
 
 
 def interrupted(*_: object) -> None:

@@ -17,6 +17,7 @@ from flowsim import checks
 from flowsim.ensemble.cache import lanes_for
 from flowsim.ensemble.gaussian import block_size
 from flowsim.ensemble.members import Members
+from flowsim.ensemble.series import ORDER
 from flowsim.ensemble.solving import chain_members, matrix_members
 
 #: Numbers (members times width) in one shard, at most: some seconds of work, some ten megabytes.
@@ -55,12 +56,14 @@ class GaussianChains:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Kind, widths, seed and lanes (times agree bit for bit for equal lanes)."""
+        """Kind, widths, seed, order of the series and lanes, for equal ones of which times agree
+        bit for bit."""
         return {
             "source": "chains",
             "width": self.width,
             "hidden_width": self.hidden_width,
             "seed": self.seed,
+            "order": ORDER,
             "lanes": self._lanes,
         }
 

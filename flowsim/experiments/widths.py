@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from flowsim import checks, storage
 from flowsim.ensemble.mean_field import mean_field_limit
 from flowsim.ensemble.members import Members
+from flowsim.ensemble.summary import quantile
 from flowsim.experiments import config as configuration
 from flowsim.experiments.census import Census, Starts, census
 
@@ -50,9 +49,15 @@ def _solved(widths: tuple[int, ...], count: int, seed: int) -> tuple[dict[str, A
 
 
 def _row(found: Census) -> dict[str, Any]:
-    h, times = found.configuration["width"], np.sort(found.members.time)
-    low, middle, high = (
-        float(times[int(p * (times.size - 1))]) * h**0.5 for p in (0.25, 0.5, 0.75)
-    )
-    undecided = found.members.undecided
-    return {"width": h, "median": middle, "low": low, "high": high, "undecided": undecided}
+    """T* √h: the median with its 95 % interval, and the quartiles."""
+    h, members = found.configuration["width"], found.members
+    middle, low, high = (time * h**0.5 for time in quantile(members, 0.5))
+    return {
+        "width": h,
+        "median": middle,
+        "median_from": low,
+        "median_to": high,
+        "first_quartile": quantile(members, 0.25)[0] * h**0.5,
+        "third_quartile": quantile(members, 0.75)[0] * h**0.5,
+        "undecided": members.undecided,
+    }

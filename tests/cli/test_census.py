@@ -8,6 +8,7 @@ import pytest
 from flowsim import storage
 from flowsim.blow_up import blow_up_time
 from flowsim.cli import main
+from flowsim.cli.main import warning_line
 from flowsim.ensemble import GaussianChains, solving
 from flowsim.experiments.census import census
 
@@ -114,3 +115,8 @@ def test_matrices_are_the_starts_of_blowup(capsys):
     cases = json.loads(capsys.readouterr().out)["cases"]
     found = census(2, 3, seed=4, source="matrices")
     assert found.members.time.tolist() == [case["blow_up_time"] for case in cases]
+
+
+def test_a_warning_is_one_line():
+    line = warning_line(UserWarning("shard 1 is\ncomputed again"), UserWarning, "file.py", 3)
+    assert line == "flowsim: warning: shard 1 is computed again\n"

@@ -43,7 +43,8 @@ def test_widths_are_those_of_single_censuses(tmp_path):
     for row in found["widths"]:
         times = np.sort(census(row["width"], 40, seed=3).members.time)
         assert row["median"] == pytest.approx(times[19] * row["width"] ** 0.5, rel=1e-14)
-        assert row["low"] < row["median"] < row["high"]
+        assert row["first_quartile"] < row["median_from"] < row["median"]
+        assert row["median"] < row["median_to"] < row["third_quartile"]
     assert (tmp_path / "out" / "figures" / "widths.png").exists()
 
 

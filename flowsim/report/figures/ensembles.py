@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flowsim.ensemble.members import Members
-from flowsim.ensemble.summary import subset, survival
+from flowsim.ensemble.summary import quantile, subset, survival
 from flowsim.report.canvas import axes_or_new, legend_below
 from flowsim.report.style import SPARE, curve_style, figure_style, prediction_style
 
@@ -59,10 +59,8 @@ def width_scaling(
     """
     with figure_style():
         ax = axes_or_new(ax)
-        scaled = [np.sort(m.time) * np.sqrt(h) for h, m in zip(widths, ensembles, strict=True)]
-        low, middle, high = np.array(
-            [[t[int(p * (t.size - 1))] for p in (0.25, 0.5, 0.75)] for t in scaled]
-        ).T
+        quartiles = [[quantile(m, p)[0] for p in (0.25, 0.5, 0.75)] for m in ensembles]
+        low, middle, high = np.transpose(quartiles) * np.sqrt(widths)
         bars = [middle - low, high - middle]
         ax.errorbar(
             widths, middle, bars, fmt="o", color=SPARE[0][0], linewidth=0.9, capsize=2,
