@@ -111,11 +111,12 @@ def checked(config: DescentStudy) -> tuple[Setting, float]:
 
 def resolved(config: DescentStudy, setting: Setting, summary: dict[str, Any]) -> DescentStudy:
     """The configuration with the width of the task and the rates and batches that were run."""
-    chosen = {
-        "rates": tuple(row["learning_rate"] for row in summary["rates"]),
-        "batches": tuple(row["batch_size"] for row in summary["batches"]),
-    }
-    return dataclasses.replace(config, width=setting.task.width, **chosen)
+    return dataclasses.replace(
+        config,
+        width=setting.task.width,
+        rates=tuple(row["learning_rate"] for row in summary["rates"]),
+        batches=tuple(row["batch_size"] for row in summary["batches"]),
+    )
 
 
 def compute(config: DescentStudy, setting: Setting, time_star: float) -> Study:
