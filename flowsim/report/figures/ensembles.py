@@ -14,13 +14,16 @@ from flowsim.report.style import SPARE, curve_style, figure_style, prediction_st
 def survival_curve(members: Members, *, ax: Any = None, label: str = "", color: int = 0) -> Any:
     """P(T* > t) with its 95 % band; members without a verdict are censored.
 
+    The axis starts shortly before the first blow-up.
+
     Look for: no blow-up before some time, then a steep fall, the steeper the wider the network.
     """
     times, values, band = survival(members)
     with figure_style():
         ax = axes_or_new(ax)
         if times.size:
-            x, y = np.append(0, times), np.append(1, values)
+            before = max(0.0, times[0] - (times[-1] - times[0]) / 4)  # where all are still there
+            x, y = np.append(before, times), np.append(1, values)
             (line,) = ax.step(x, y, where="post", label=label or None, **curve_style(label, color))
             band_style = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0}
             ax.fill_between(times, *band, step="post", **band_style)
