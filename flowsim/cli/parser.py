@@ -1,6 +1,7 @@
 """The parser: bad usage is one line, not a page."""
 
 import argparse
+import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ class Parser(argparse.ArgumentParser):
     """argparse whose errors are exceptions of one line, and whose help lists all settings."""
 
     settings: Callable[[], str] | None = None
+    commands: dict[str, "Parser"]
 
     def format_help(self) -> str:
         """What argparse prints, then the names of all settings, then the example on a line of its
@@ -27,7 +29,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print after its usage."""
-        raise BadUsageError(f"{message} (see {self.prog} --help)")
+        asked = message.replace(", KEY=VALUE", "")  # argparse takes what may be absent for needed
+        raise BadUsageError(f"{asked} (see {self.prog} --help)")
+
+    def nearest(self, flag: str) -> str:
+        """ ", did you mean --seed?", or nothing."""
+        near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
+        return f", did you mean {near[0]}?" if near else ""
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -35,7 +43,9 @@ def parse(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace
     options, rest = parser.parse_known_args(arguments)
     strange = [text for text in rest if text.startswith("-") or "=" not in text]
     if strange or (rest and not hasattr(options, "overrides")):
-        parser.error(f"unrecognized arguments: {' '.join(strange or rest)}")
+        unknown = strange or rest
+        near = parser.commands[options.command].nearest(unknown[0])
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     if rest:
         options.overrides = [*options.overrides, *rest]
     return options
@@ -60,4 +70,5 @@ def build_parser(commands: Iterable[Any]) -> Parser:
     )
     for command in commands:
         command.add(subparsers)
+    parser.commands = subparsers.choices
     return parser

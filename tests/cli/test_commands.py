@@ -212,7 +212,11 @@ def bad_files(tmp_path_factory):
         (["blowup", "--width", "0"], "width must be an integer >= 1"),
         (["blowup", "--width", "2", "--count", "0"], "count must be an integer >= 1"),
         (["blowup", "--input", "BAD/w.json"], "shapes must chain"),
-        (["run", "width=3", "--sedd", "1"], "unrecognized arguments: --sedd 1"),
+        (
+            ["run", "width=3", "--sedd", "1"],
+            "unrecognized arguments: --sedd 1, did you mean --seed?",
+        ),
+        (["paper"], "required: FIGURE (see"),
         (["info", "width=3"], "unrecognized arguments: width=3"),
         (["run", "width=3", "--json", "scale=0"], "scale must be positive"),
         (["dance"], "invalid choice: 'dance'"),
