@@ -72,16 +72,21 @@ def traced_shapes(name: str, function: Callable, *arguments: Any) -> Any:
 def _shapes(function: Callable, arguments: Any) -> Any:
     """What a function returns, in shapes; traced once for each kind of its arguments."""
     leaves, tree = jax.tree.flatten((function, arguments))
-    kinds = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves)
+    kinds = tuple(_kind(x) if eqx.is_array(x) else x for x in leaves)
     try:
         hash((tree, kinds))
     except TypeError:
         return eqx.filter_eval_shape(function, *arguments)
-    return _shapes_of_kinds(tree, kinds)
+    return _shapes_of_kinds(tree, kinds, jax.dtypes.canonicalize_dtype(float))
+
+
+def _kind(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type)
 
 
 @lru_cache(maxsize=64)
-def _shapes_of_kinds(tree: Any, kinds: tuple) -> Any:
+def _shapes_of_kinds(tree: Any, kinds: tuple, precision: Any) -> Any:
+    """`precision`: the default floating-point type, which the answer depends on."""
     function, arguments = jax.tree.unflatten(tree, kinds)
     return eqx.filter_eval_shape(function, *arguments)
 
