@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from flowsim import checks
 from flowsim.network import activations
+from flowsim.network.products import product
 from flowsim.tasks.sequences import Sequences, embedding
 from flowsim.trajectory import register_state
 
@@ -118,7 +119,7 @@ class Decoder(eqx.Module):
     ) -> Float[Array, "n q d"]:
         """One layer, for the last q of the s tokens as queries."""
         g = self.attend(layer, x, X)
-        y = self.activation(g @ layer.W_1) @ layer.W_2
+        y = applied(self.activation(applied(g, layer.W_1)), layer.W_2)
         return x + g + y if self.residual else y
 
     def attend(
@@ -131,7 +132,8 @@ class Decoder(eqx.Module):
         W_Q, W_K, W_V = (
             W.reshape(W.shape[0], self.heads, -1) for W in (layer.W_Q, layer.W_K, layer.W_V)
         )
-        queries = jnp.einsum("nqd,dhk->nqhk", x, W_Q) / W_Q.shape[2] ** 0.5
+        queries = applied(x, layer.W_Q).reshape(*x.shape[:2], *W_Q.shape[1:])
+        queries = queries / W_Q.shape[2] ** 0.5
         scores = jnp.einsum("nqhk,dhk,nsd->nhqs", queries, W_K, X)
         weights = jax.nn.softmax(jnp.where(self._seen(x, X), scores, -jnp.inf), axis=-1)
         mixed = jnp.einsum("nhqs,nsd->nqhd", weights, X)
@@ -157,6 +159,12 @@ class Decoder(eqx.Module):
         """Share of the sequences whose answer has the largest logit."""
         best = jnp.argmax(self(theta, data.tokens), axis=1).astype(data.answers.dtype)
         return jnp.mean((best == data.answers).astype(self.output.dtype))
+
+
+def applied(rows: Float[Array, "*batch a"], W: Float[Array, "a b"]) -> Float[Array, "*batch b"]:
+    """Every row times W, as one product of matrices."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    return product(flat, W).reshape(*rows.shape[:-1], W.shape[1])
 
 
 def gaussian_layers(
