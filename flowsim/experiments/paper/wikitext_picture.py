@@ -63,11 +63,15 @@ def layer_panels(seen: Stages, title: str, left: Any, right: Any) -> None:
     )  # fmt: skip
     right.set_yscale("log")
     right.set_ylim(bottom=1)
-    for ax in (left, right):
+    for ax, free in ((left, 0.1), (right, 0.9)):
         ax.set_xscale("log")
         ax.set_xlim(1, float(seen.run.times[-1]))
         if seen.onset_norm is not None:
             ax.axvline(seen.onset_norm, color=GREY, linewidth=0.6, linestyle=":")
+            ax.text(
+                1.1 * seen.onset_norm, free, r"$\|W_Q\|\times 2$", color=GREY, fontsize="small",
+                va="center", transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
 
 
 def losses(seed: Any, text: Any, ax: Any) -> None:
