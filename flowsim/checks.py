@@ -124,9 +124,13 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     options = list(options)
     if isinstance(value, str) and value in options:
         return value
+    raise fail(name, f"be one of {', '.join(options)}{nearest(value, options)}", value)
+
+
+def nearest(value: Any, options: Iterable[str]) -> str:
+    """Which of a few words may have been meant, in brackets; nothing where none is near."""
     near = difflib.get_close_matches(str(value), options, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise fail(name, f"be one of {', '.join(options)}{hint}", value)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def array(name: str, value: Any, *, ndim: int | None = None) -> jax.Array:

@@ -1,12 +1,12 @@
 """The parser: bad usage is one line, not a page."""
 
 import argparse
-import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import flowsim
+from flowsim import checks
 
 
 class BadUsageError(Exception):
@@ -32,10 +32,10 @@ class Parser(argparse.ArgumentParser):
         asked = message.replace(", KEY=VALUE", "")  # argparse takes what may be absent for needed
         raise BadUsageError(f"{asked} (see {self.prog} --help)")
 
-    def nearest(self, flag: str) -> str:
-        """ ", did you mean --seed?", or nothing."""
-        near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
-        return f", did you mean {near[0]}?" if near else ""
+    def refuse(self, unknown: list[str]) -> NoReturn:
+        """Raise that arguments are not known, with the flag that may have been meant."""
+        near = checks.nearest(unknown[0], self._option_string_actions)
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -43,9 +43,7 @@ def parse(parser: Parser, arguments: Sequence[str] | None) -> argparse.Namespace
     options, rest = parser.parse_known_args(arguments)
     strange = [text for text in rest if text.startswith("-") or "=" not in text]
     if strange or (rest and not hasattr(options, "overrides")):
-        unknown = strange or rest
-        near = parser.commands[options.command].nearest(unknown[0])
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+        parser.commands[options.command].refuse(strange or rest)
     if rest:
         options.overrides = [*options.overrides, *rest]
     return options

@@ -75,17 +75,17 @@ def _early(times: np.ndarray, stage_1: Trajectory, condensed: Trajectory, match:
     states, rates = ([np.array(W) for W in jax.tree.leaves(x)] for x in _at(stage_1, times))
     started = times > match.time
     if np.any(started):
-        sides = zip((states, rates), _whole(condensed, times[started], match), strict=True)
-        for leaves, (_, W_Q, W_K) in sides:
+        wholes = _whole(_at(condensed, times[started]), match)
+        for leaves, (_, W_Q, W_K) in zip((states, rates), wholes, strict=True):
             leaves[0][started], leaves[1][started] = W_Q, W_K
     return states, rates
 
 
 def _late(times: np.ndarray, condensed: Trajectory, transverse: Transverse, match: Match) -> Sides:
     """Weights and their rates from condensed ones and from the remainders."""
-    n = np.asarray(match.manifold.n)
+    n, found = np.asarray(match.manifold.n), _at(condensed, times)
     remainders = jax.tree.map(np.asarray, transverse.at(times))
-    sides = zip(_at(condensed, times), _whole(condensed, times, match), remainders, strict=True)
+    sides = zip(found, _whole(found, match), remainders, strict=True)
     states, rates = (
         [W_Q, W_K, p[:, :, None] * n + R_V, n[:, None] * side.q[:, None] + R_1, side.r]
         for side, (p, W_Q, W_K), (R_V, R_1) in sides
@@ -93,12 +93,10 @@ def _late(times: np.ndarray, condensed: Trajectory, transverse: Transverse, matc
     return states, rates
 
 
-def _whole(condensed: Trajectory, times: np.ndarray, match: Match) -> list[tuple]:
-    """p, W_Q and W_K of states and of rates, in the coordinates of the task."""
+def _whole(found: tuple[Any, Any], match: Match) -> list[tuple]:
+    """p, W_Q and W_K of condensed states and of rates, in the coordinates of the task."""
     basis, still = np.asarray(match.manifold.span.basis), match.manifold.still
-    states, rates = (
-        (side.p @ basis.T, basis @ side.W_Q, basis @ side.W_K) for side in _at(condensed, times)
-    )
+    states, rates = ((side.p @ basis.T, basis @ side.W_Q, basis @ side.W_K) for side in found)
     rests = (np.asarray(W) for W in (still.p, still.W_Q, still.W_K))
     return [tuple(W + rest for W, rest in zip(states, rests, strict=True)), rates]
 

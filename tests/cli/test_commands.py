@@ -214,7 +214,7 @@ def bad_files(tmp_path_factory):
         (["blowup", "--input", "BAD/w.json"], "shapes must chain"),
         (
             ["run", "width=3", "--sedd", "1"],
-            "unrecognized arguments: --sedd 1, did you mean --seed?",
+            "--sedd 1 (did you mean '--seed'?) (see flowsim run --help)",
         ),
         (["paper"], "required: FIGURE (see"),
         (["info", "width=3"], "unrecognized arguments: width=3"),

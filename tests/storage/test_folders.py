@@ -1,22 +1,9 @@
 """Result folders: made, finished, kept to one run at a time."""
 
-import re
-
 import pytest
+from storage_helpers import ONE_LINE, names, opened
 
 from flowsim import storage
-
-ONE_LINE = re.compile(r"[^\n\r]{10,400}")
-
-
-def names(folder):
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def opened(*arguments, **more):
-    """The folder as a run finds it."""
-    with storage.open_folder(*arguments, **more) as folder:
-        return folder
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):

@@ -1,9 +1,7 @@
 """Readers end in a value or in one line."""
 
-import gc
 import io
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -13,17 +11,11 @@ import h5netcdf
 import numpy as np
 import pytest
 import xarray
+from storage_helpers import ONE_LINE, names
 
 from flowsim import storage
 from flowsim.storage.reading import EXPANSION, SMALL
 from flowsim.storage.writing import STAMP, file_digest
-
-ONE_LINE = re.compile(r"[^\n\r]{10,400}")
-
-
-def names(folder):
-    return sorted(entry.name for entry in folder.iterdir())
-
 
 READERS = {
     "a.npz": storage.read_npz,
@@ -170,56 +162,6 @@ def test_xarray_reads_our_netcdf_files(tmp_path):
     dataset = xarray.Dataset({"a": ("x", [1.0, -0.0])})
     storage.write_netcdf(tmp_path / "a.nc", dataset)
     assert xarray.load_dataset(tmp_path / "a.nc", engine="h5netcdf").identical(dataset)
-
-
-def valid_files(folder):
-    storage.write_npz(folder / "a.npz", X=np.random.default_rng(0).normal(size=(4, 3)), y=[1, -1])
-    storage.write_json(folder / "a.json", {"W_v": [1.0, 2.5], "W_1": [[1, 2]], "n": {"a": None}})
-    storage.write_text(folder / "a.toml", 'task = "digits"\n[a]\nb = [1, 2.5]\nc = 1979-05-27\n')
-    storage.write_text(folder / "a.txt", "a b c\nτ̄ κ ε\n" * 20)
-    dataset = xarray.Dataset({"a": (("x", "y"), np.arange(6.0).reshape(2, 3))}, attrs={"j": "{}"})
-    storage.write_netcdf(folder / "a.nc", dataset)
-
-
-def complaint(reader, path):
-    """What the reader says against the file, or None; any other exception fails the test."""
-    try:
-        reader(path)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def mutate(data, random):
-    """Cut, flip, repeat or insert."""
-    data = bytearray(data)
-    for _ in range(random.integers(1, 4)):
-        kind, at = random.integers(4), int(random.integers(len(data) + 1))
-        if kind == 0:
-            data = data[:at]
-        elif kind == 1 and at < len(data):
-            data[at] ^= int(random.integers(1, 256))
-        elif kind == 2:
-            data[at:at] = data[at : at + int(random.integers(64))]
-        else:
-            data[at:at] = random.bytes(int(random.integers(1, 8)))
-    return bytes(data)
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", READERS)
-def test_mutated_files_end_in_a_value_or_in_one_line(tmp_path, name):
-    valid_files(tmp_path)
-    path, random = tmp_path / name, np.random.default_rng(2025)
-    valid = path.read_bytes()
-    READERS[name](path)
-    refused = 0
-    for _ in range(100):
-        path.write_bytes(mutate(valid, random))
-        refused += bool(message := complaint(READERS[name], path))
-        assert message is None or ONE_LINE.fullmatch(message)
-    gc.collect()
-    assert refused > 0
 
 
 def test_toml(tmp_path):

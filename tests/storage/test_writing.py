@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,21 +13,10 @@ import pytest
 import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from storage_helpers import ONE_LINE, names, opened
 
 from flowsim import storage
 from flowsim.storage.writing import TEMPORARY
-
-ONE_LINE = re.compile(r"[^\n\r]{10,400}")
-
-
-def names(folder):
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def opened(*arguments, **more):
-    """The folder as a run finds it."""
-    with storage.open_folder(*arguments, **more) as folder:
-        return folder
 
 
 def test_writers_leave_one_file_each(tmp_path):
