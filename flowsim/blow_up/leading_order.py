@@ -122,11 +122,11 @@ def packed_blow_up(
     (W_v, W_1, W_2), exponent = _of_unit_size(W_v, W_1, W_2)
     if W_1.shape == (1, 1) and engine == "taylor":
         return _scalar(W_v, W_1, W_2, exponent)
-    weights, still, solve = (W_v, W_1, W_2), _still(W_v, W_1, W_2), ENGINES[engine]
+    rest = _still(W_v, W_1, W_2), exponent, ENGINES[engine]
     if not is_thin(W_1.shape):
-        return jnp.concatenate(_matrices(*weights, still, exponent, solve))
-    weights, value_of, hidden_of = compressed(*weights)
-    scalars, value, hidden = _matrices(*weights, still, exponent, solve, 2.0**BITS)
+        return jnp.concatenate(_matrices(W_v, W_1, W_2, *rest))
+    weights, value_of, hidden_of = compressed(W_v, W_1, W_2)
+    scalars, value, hidden = _matrices(*weights, *rest, coarseness=2.0**BITS)
     return jnp.concatenate([scalars, value_of(value), hidden_of(hidden)])
 
 
